@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test growth docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines engines-demo gather gather-demo plugin-cost plugin-bytes wheel deb page page-check page-pictures
+.PHONY: help demo quick test growth docs-check lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo plugin-cost plugin-bytes wheel deb page page-check page-pictures
 
 ## help: this list
 help:
@@ -39,12 +39,14 @@ docs-check:
 growth: setup-build-valgrind
 	cargo test -p watermaster-control --locked --test growth -- --include-ignored --nocapture
 
-## soak: thousands of histories of faults through the controller (CONTROL_SEEDS=N), and of messages and clients
+## soak: thousands of histories of faults through the controller (CONTROL_SEEDS=N), of messages and clients, and of liars (ADVERSARIES=N of each kind)
 soak: setup-build
 	CONTROL_SEEDS=$${CONTROL_SEEDS:-5000} cargo test --profile quick --locked \
 		-p watermaster-control -p watermaster-simulated-controller --test faults
 	PROPTEST_CASES=$${PROPTEST_CASES:-$${CONTROL_SEEDS:-5000}} cargo test --profile quick --locked \
 		-p watermaster-openflow -p watermaster-protocol --test it --test client
+	ADVERSARIES=$${ADVERSARIES:-2000} cargo test --profile quick --locked \
+		-p watermaster-simulated-controller --test adversaries -- --nocapture
 
 ## lint: format, lints, documentation, fuzz targets that compile, no circles of modules (python3)
 lint: setup-build-python
@@ -91,6 +93,10 @@ gather: setup-build-memcached-python-venv
 ## gather-demo: requests for many objects of memcached in a lab: one-all, sw, sicc, a stock client, twemproxy (root)
 gather-demo: setup-build-lab-memcached-twemproxy-python-venv quick
 	scenarios/gather/demo.sh $(QUICK)
+
+## alerts-check: the alert rules by their own tests, and each in the runbook (Debian)
+alerts-check: setup-python
+	checks/alerts.sh
 
 ## plugins: build the engines' plug-ins (Maven, Java 17), test them beside a controller, install them for Maven
 plugins: setup-java quick
@@ -155,6 +161,10 @@ packets: setup-build-lab
 ## faults: daemons and Open vSwitch are hurt while real connections run; what traffic suffers (root)
 faults: setup-build-lab-faketime
 	checks/faults.sh
+
+## failover: the leader of three controllers killed and cut off under announcements; how long, what is lost (root)
+failover: setup-build-lab-etcd
+	cargo test --profile quick --locked --package watermaster-controller --test failover -- --exact failover --ignored --nocapture
 
 ## lab-demo: a live cluster of Open vSwitch, controller and agent beside the simulator (root)
 lab-demo:

@@ -48,6 +48,7 @@ for need in "$@"; do
         has lintian || lacks lintian
         has debootstrap || lacks debootstrap
         ;;
+    etcd) has etcd || lacks etcd-server ;;
     memcached) has memcached || lacks memcached ;;
     twemproxy) has nutcracker || lacks nutcracker ;;
     node) # 20 or later

@@ -104,8 +104,10 @@ fn live(policy: &Descriptor) -> String {
     match policy.why_not_live() {
         Some(why) => format!("no: {why}"),
         None => {
-            let actuators = policy.directives.iter().filter_map(|kind| kind.live_actuator());
-            joined(actuators, "yes: there is nothing to enforce")
+            let all = policy.directives.iter().filter_map(|kind| kind.live_actuator());
+            // Told and prepared windows have the same one.
+            let actuators: std::collections::BTreeSet<_> = all.collect();
+            joined(actuators.iter(), "yes: there is nothing to enforce")
         }
     }
 }

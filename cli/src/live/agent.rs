@@ -32,7 +32,7 @@ impl Agent {
             return crate::failure::print("the configuration is good\n");
         }
         let settings = agentd::settings::Settings::load(&self.config).map_err(Failure::misused)?;
-        super::controller::log("info", settings.log_json);
+        super::controller::log("info", settings.log_json, None);
         super::block_on(async { agentd::run(&self.config).await.map_err(refused) })
     }
 }

@@ -14,7 +14,8 @@ use crate::failure::{Failure, print};
 #[derive(Args)]
 #[command(after_help = "Example:\n  watermaster certs --directory /etc/watermaster/certs \
                   --controller main=10.0.0.1,control.example.org --agent h1 --agent h2 \
-                  --application wordcount --operator me --switch leaf1\n\n\
+                  --application wordcount --operator me --switch leaf1\n  \
+                  watermaster certs --directory /etc/watermaster/certs --revoke agent-h1.crt\n\n\
                   Open vSwitch:\n  ovs-vsctl set-ssl switch-leaf1.key switch-leaf1.crt ca.crt")]
 pub(crate) struct Certs {
     /// Where the files go
@@ -41,6 +42,10 @@ pub(crate) struct Certs {
     #[arg(long, value_name = "NAME")]
     switch: Vec<String>,
 
+    /// A certificate to revoke: ca.crl lists it; controllers that name the list cut it off at a reload
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["controller", "agent", "application", "operator", "switch", "force"])]
+    revoke: Vec<PathBuf>,
+
     /// Make all of them anew, the authority too
     #[arg(long)]
     force: bool,
@@ -48,6 +53,14 @@ pub(crate) struct Certs {
 
 impl Certs {
     pub(crate) fn execute(self) -> Result<(), Failure> {
+        if !self.revoke.is_empty() {
+            let (list, count) =
+                certs::revoke(&self.directory, &self.revoke).map_err(|error| match error {
+                    certs::CertsError::Revoked { .. } => Failure::misused(error),
+                    error => Failure::failed(error),
+                })?;
+            return print(&format!("made  {}, which lists {count}\n", list.display()));
+        }
         let mut orders = Vec::new();
         for text in &self.controller {
             let Some((name, hosts)) = text.split_once('=') else {

@@ -1,16 +1,18 @@
 //! `watermaster controller`: the daemon.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::failure::Failure;
 
 pub(crate) use ::controller::SOCKET;
 use ::controller::StartError;
+use ::controller::journal::{Journal, Noting};
 
 /// Run the controller's daemon
 ///
@@ -42,10 +44,11 @@ impl Controller {
         }
         let settings =
             ::controller::settings::Settings::load(&self.config).map_err(Failure::misused)?;
-        log(&settings.log_level, settings.log_json);
+        let journal = Arc::new(Journal::default());
+        log(&settings.log_level, settings.log_json, Some(Noting(Arc::clone(&journal))));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(Failure::failed)?;
-        let ran = runtime.block_on(::controller::run(&self.config, || ()));
+        let ran = runtime.block_on(::controller::run(&self.config, journal, || ()));
         // Connections that are still open end with the process.
         runtime.shutdown_background();
         ran.map_err(refused)
@@ -59,16 +62,17 @@ fn refused(error: StartError) -> Failure {
     }
 }
 
-/// Logs to standard error; `RUST_LOG` overrides the filter.
-pub(crate) fn log(level: &str, json: bool) {
+/// Logs to standard error; `RUST_LOG` overrides the filter. What is noted in a journal doesn't pass it.
+pub(crate) fn log(level: &str, json: bool, noting: Option<Noting>) {
     let wanted = std::env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
     let filter = wanted
         .unwrap_or_else(|| level.parse().expect("the settings have refused what does not parse"));
-    let builder =
-        tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(std::io::stderr);
-    if json {
-        builder.json().flatten_event(true).finish().with(filter).init();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = if json {
+        lines.json().flatten_event(true).with_filter(filter).boxed()
     } else {
-        builder.with_ansi(false).finish().with(filter).init();
-    }
+        lines.with_ansi(false).with_filter(filter).boxed()
+    };
+    let noting = noting.map(|noting| noting.with_filter(LevelFilter::INFO));
+    tracing_subscriber::registry().with(lines).with(noting).init();
 }

@@ -58,7 +58,7 @@ impl Common {
     fn settings(&self) -> Result<Option<Settings>, Failure> {
         let settings = Settings::load(&self.config).map_err(Failure::misused)?;
         if !self.check {
-            super::controller::log("info", false);
+            super::controller::log("info", false, None);
             return Ok(Some(settings));
         }
         print(&format!(

@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod certs;
 pub(crate) mod controller;
+pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod gather;
 pub(crate) mod order;
@@ -21,23 +22,27 @@ use rustls::ClientConfig;
 use serde_json::Value;
 use tokio::time::timeout;
 use wire::client::{Address, Client, ClientError};
+use wire::controllers::Controllers;
 use wire::tls;
 
 use crate::failure::Failure;
 
 /// How long a connection, and then a whole answer, may take.
 const ANSWER: Duration = Duration::from_secs(5);
+/// How long one that leads is sought, of several.
+const SEEKING: Duration = Duration::from_secs(4);
 
 /// The controller to query.
 #[derive(Args, Clone)]
 pub(crate) struct Target {
-    /// The controller: https://HOST:PORT, http://HOST:PORT or unix:PATH
+    /// The controller, or several of which one leads: https://HOST:PORT, http://HOST:PORT or unix:PATH
     #[arg(
         long,
-        value_name = "ADDRESS",
-        default_value_t = Address::Unix(PathBuf::from(controller::SOCKET))
+        value_name = "ADDRESS,…",
+        value_delimiter = ',',
+        default_values_t = [Address::Unix(PathBuf::from(controller::SOCKET))]
     )]
-    controller: Address,
+    controller: Vec<Address>,
 
     /// The authority's certificate [needed with https]
     #[arg(long, value_name = "FILE", requires = "certificate", requires = "key")]
@@ -58,17 +63,25 @@ impl Target {
         else {
             return Ok(None);
         };
-        let files =
-            tls::Files { ca: ca.clone(), certificate: certificate.clone(), key: key.clone() };
+        let files = tls::Files {
+            ca: ca.clone(),
+            certificate: certificate.clone(),
+            key: key.clone(),
+            crl: None,
+        };
         tls::client(&files).map(|config| Some(Arc::new(config))).map_err(Failure::misused)
     }
 
     pub(crate) async fn connect(&self) -> Result<Client, Failure> {
-        let (address, tls) = (&self.controller, self.tls()?);
-        match timeout(ANSWER, Client::connect(address, tls.as_ref())).await {
+        let most = wire::controllers::MOST;
+        let controllers = Controllers::new(self.controller.clone());
+        let mut controllers = controllers
+            .ok_or_else(|| Failure::misused(format_args!("--controller: name {most} at most")))?;
+        let tls = self.tls()?;
+        match timeout(ANSWER, controllers.connect(tls.as_ref(), SEEKING)).await {
             Ok(connected) => connected.map_err(failed),
             Err(_) => Err(Failure::failed(format_args!(
-                "{address}: no connection within {} s; does the controller run there?",
+                "{controllers}: no connection within {} s; does the controller run there?",
                 ANSWER.as_secs()
             ))),
         }

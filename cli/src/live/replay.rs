@@ -441,6 +441,14 @@ fn wanted(command: &Command) -> String {
             let cap = cap.map_or_else(|| "none".to_owned(), |cap| cap.bytes.to_string());
             format!("{node} {interface}: window of {whose} {cap}")
         }
+        Command::Prepare { node, interface, connection, caps } => {
+            let whose = connection.as_ref().map_or_else(|| "all".to_owned(), ends);
+            let said = model::Severity::ALL
+                .into_iter()
+                .filter_map(|severity| Some(format!("{} at {severity}", caps.at(severity)?.bytes)));
+            let said: Vec<String> = said.collect();
+            format!("{node} {interface}: prepared windows of {whose} {}", said.join(", "))
+        }
         Command::Watch { node, interface, watch } => {
             let what = match watch {
                 None => "not watched",

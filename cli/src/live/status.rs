@@ -1,5 +1,7 @@
 //! `watermaster status`: the state of a controller and all it knows.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use clap::Args;
 use serde_json::Value;
 
@@ -35,6 +37,12 @@ pub(super) fn page(status: &Value) -> String {
         text(status, "enforcement"),
         text(status, "recorder"),
     );
+    if let Some(leader) = status["leader"].as_object().map(|_| &status["leader"]) {
+        let since = Duration::from_secs(leader["since_s"].as_u64().unwrap_or_default());
+        let since = (UNIX_EPOCH + since).elapsed().unwrap_or_default().as_secs();
+        let (name, address) = (text(leader, "name"), text(leader, "address"));
+        out += &format!("leader {name}  at {address}  for {since} s\n");
+    }
     for problem in list(status, "problems") {
         out += &format!("problem: {}\n", problem.as_str().unwrap_or_default());
     }

@@ -286,6 +286,7 @@ pub fn shows(folder: &Path, who: &str) -> Arc<ClientConfig> {
         ca: folder.join("ca.crt"),
         certificate: folder.join(format!("{who}.crt")),
         key: folder.join(format!("{who}.key")),
+        crl: None,
     };
     Arc::new(tls::client(&files).unwrap())
 }

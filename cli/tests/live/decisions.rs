@@ -14,7 +14,7 @@ use control::{Change, Config, Configure, Output};
 use controller::replay::{self, Recorded};
 use engine::{Actions, Application, FlowState, Notice, Outcome, Plan, World, drive};
 use model::{
-    Cap, Directive, Directives, FlowId, JobId, LinkId, Measured, Network, NodeId, Observation,
+    Caps, Directive, Directives, FlowId, JobId, LinkId, Measured, Network, NodeId, Observation,
     Severity,
 };
 use policy::{Descriptor, DirectiveKind, Policy};
@@ -238,8 +238,11 @@ impl World for Recorder {
         self.note(Directive::PacePair { src, dst, rate });
     }
 
-    fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
-        self.note(Directive::Window { link, flow, cap });
+    fn cap(&mut self, link: LinkId, flow: Option<FlowId>, caps: Option<Caps>) {
+        self.note(match caps.map(|caps| (caps, caps.constant())) {
+            Some((caps, None)) => Directive::Prepare { link, flow, caps },
+            constant => Directive::Window { link, flow, cap: constant.and_then(|(_, cap)| cap) },
+        });
     }
 
     fn state(&self, _: FlowId) -> Option<FlowState> {
@@ -471,6 +474,7 @@ const fn carries(command: &Command, kind: DirectiveKind) -> bool {
         DirectiveKind::Pace | DirectiveKind::PacePair => matches!(command, Command::Pace { .. }),
         DirectiveKind::Prioritize => matches!(command, Command::Prioritize { .. }),
         DirectiveKind::Window => matches!(command, Command::Window { .. }),
+        DirectiveKind::Prepare => matches!(command, Command::Prepare { .. }),
         DirectiveKind::Space | DirectiveKind::Grant | DirectiveKind::Gather => false,
     }
 }
@@ -502,7 +506,8 @@ async fn a_daemon_its_replay_and_the_driver_decide_the_same() {
             .collect();
         let said = [Severity::Low, Severity::Medium, Severity::High].map(|level| (level, QUEUE));
         assert!(notices.len() >= 9 && notices.chunks(3).all(|three| three == said), "{name}");
-        for kind in policy.directives {
+        // By default nothing is prepared (core/control/tests/windows.rs).
+        for kind in policy.directives.iter().filter(|kind| **kind != DirectiveKind::Prepare) {
             assert!(commands.iter().any(|command| carries(command, *kind)), "{name}: no {kind}");
         }
         if name == "static" {

@@ -8,6 +8,7 @@
 
 mod daemon;
 mod decisions;
+mod events;
 mod faults;
 mod hostile;
 mod integration;

@@ -295,3 +295,68 @@ fn certificates_stay_and_keys_are_private() {
     assert!(run(&["--agent", "h1", "--force"]).status.success());
     assert_ne!(std::fs::read(&key).unwrap(), before);
 }
+
+/// A revoked certificate is cut off where it is connected, and doesn't get in again; its successor of the same name does.
+#[tokio::test]
+async fn a_revoked_certificate_is_cut_off_at_a_reload() {
+    let folder = std::sync::Arc::new(tempfile::tempdir().unwrap());
+    let certs = folder.path().join("certs");
+    certificates(&certs, &["--application", "a", "--agent", "h0", "--agent", "h1"]);
+    let crl = TLS.replace("[tls]\n", "[tls]\ncrl = \"certs/ca.crl\"\n");
+    // The list is made before it is named; nobody is on it whom the daemon knows.
+    certificates(&certs, &["--application", "gone"]);
+    revoke(&certs, "application-gone.crt");
+    let mut daemon = Daemon::start_in(folder, &config(&format!("{crl}{SMSF}")));
+    let address = Address::Tls(daemon.http.clone());
+    assert!(refused(&address, shows(&certs, "application-gone")).await);
+    let of = async |agent: &str, host: &str, ip: &str| {
+        Agent::connect(
+            &address,
+            Some(&shows(&certs, agent)),
+            &agent["agent-".len()..],
+            &[(host, ip)],
+            0,
+        )
+        .await
+    };
+    let mut revoked = of("agent-h0", "h0", "10.0.0.1").await;
+    let mut other = of("agent-h1", "h1", "10.0.0.2").await;
+    let mut client =
+        Client::connect(&address, Some(&shows(&certs, "application-a"))).await.unwrap();
+    assert!(client.get("/v1/health").await.is_ok());
+
+    revoke(&certs, "agent-h0.crt");
+    revoke(&certs, "application-a.crt");
+    daemon.signal("-HUP");
+    daemon.hears("configuration read again");
+    let end = async { while revoked.hear().await.is_some() {} };
+    tokio::time::timeout(PATIENCE, end).await.expect("a revoked agent stays");
+    let ends = async { while client.get("/v1/health").await.is_ok() {} };
+    tokio::time::timeout(PATIENCE, ends).await.expect("a revoked application stays");
+    assert!(refused(&address, shows(&certs, "agent-h0")).await);
+    assert!(other.hear().await.is_some(), "whose certificate is good stays");
+
+    let again = || {
+        let mut made = Command::new(env!("CARGO_BIN_EXE_watermaster"));
+        made.args(["certs", "--agent", "h0", "--directory"]).arg(&certs).output().unwrap()
+    };
+    let refusal = again();
+    assert_eq!(refusal.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refusal.stderr).contains("has been revoked"));
+    for file in ["agent-h0.crt", "agent-h0.key"] {
+        std::fs::remove_file(certs.join(file)).unwrap();
+    }
+    assert!(again().status.success());
+    assert!(
+        !refused(&address, shows(&certs, "agent-h0")).await,
+        "a new certificate of the same name"
+    );
+}
+
+fn revoke(certs: &Path, file: &str) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_watermaster"));
+    let made =
+        command.args(["certs", "--directory"]).arg(certs).arg("--revoke").arg(certs.join(file));
+    let made = made.output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}

@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
-use model::{Cap, PortWatch};
+use model::{Cap, Caps, PortWatch, Severity};
 use protocol::agent::ConnectionReport;
 use protocol::{Connection, Process};
 use units::{Rate, Time};
@@ -40,7 +40,7 @@ pub struct Kernel {
 
 #[derive(Clone, Debug, Default)]
 struct Port {
-    windows: BTreeMap<Option<Connection>, Grant<Cap>>,
+    windows: BTreeMap<Option<Connection>, Grant<Caps>>,
     classes: BTreeMap<Connection, Grant<u8>>,
     watch: Option<PortWatch>,
 }
@@ -80,11 +80,18 @@ impl Kernel {
         self.standing(now, self.limits.get(connection))
     }
 
-    /// The cap for a connection's windows that stands at a port at `now`: its own before that of all.
-    pub fn cap(&self, now: Time, port: PortNumber, connection: &Connection) -> Option<Cap> {
+    /// The cap for a connection's windows that stands at a port at `now`, while that is so congested: its own
+    /// before that of all, also where its own is none.
+    pub fn cap(
+        &self,
+        now: Time,
+        port: PortNumber,
+        severity: Severity,
+        connection: &Connection,
+    ) -> Option<Cap> {
         let windows = &self.ports.get(port.0 as usize)?.windows;
         let own = self.standing(now, windows.get(&Some(*connection)));
-        own.or_else(|| self.standing(now, windows.get(&None)))
+        own.or_else(|| self.standing(now, windows.get(&None)))?.at(severity)
     }
 
     /// The class of a connection that stands at a port at `now`.
@@ -160,8 +167,8 @@ impl Actuator for Kernel {
             Operation::Classify { port, connection, class } => {
                 put(&mut self.port(port)?.classes, connections, connection, class, epoch)
             }
-            Operation::Cap { port, connection, cap } => {
-                put(&mut self.port(port)?.windows, connections, connection, cap, epoch)
+            Operation::Cap { port, connection, caps } => {
+                put(&mut self.port(port)?.windows, connections, connection, caps, epoch)
             }
             Operation::Watch { port, watch } => {
                 self.port(port)?.watch = watch;

@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use model::{LEAST_RATE, MOST_RATE, Severity};
+use model::{Caps, LEAST_RATE, MOST_RATE, Severity};
 use protocol::agent::{
     Capability, Command, Commands, Host, MOST_EPOCH, MOST_IDENTIFIED, MOST_LEASE, MOST_REPORTED,
     PortCount, Report,
@@ -171,6 +171,9 @@ impl Agent {
         if self.ports.iter().any(|port| port.classes > 0) {
             capabilities.push(Capability::Priorities);
         }
+        if self.ports.iter().any(|port| port.watchable) {
+            capabilities.push(Capability::Prepared);
+        }
         capabilities
     }
 
@@ -280,13 +283,13 @@ impl Agent {
                 }
                 return done;
             }
-            Command::Window { node, interface, connection, cap } => {
-                connection.as_ref().map_or(Ok(()), check_connection)?;
-                let port = self.find(node, interface)?;
-                let operation = Operation::Cap { port, connection: *connection, cap: *cap };
-                actuator.execute(now, &operation)?;
-                let granted = cap.map(|_| epoch);
-                note(&mut self.windows, &mut kept.windows, (port, *connection), granted);
+            &Command::Window { ref node, ref interface, connection, cap } => {
+                let at = (self.find(node, interface)?, connection);
+                self.cap(now, at, cap.map(Caps::from), actuator, kept)?;
+            }
+            &Command::Prepare { ref node, ref interface, connection, caps } => {
+                let at = (self.find(node, interface)?, connection);
+                self.cap(now, at, Some(caps), actuator, kept)?;
             }
             &Command::Watch { ref node, ref interface, watch } => {
                 let port = self.find(node, interface)?;
@@ -322,6 +325,22 @@ impl Agent {
         Ok(())
     }
 
+    /// Caps windows at a port: of a connection, or of all.
+    fn cap(
+        &mut self,
+        now: Time,
+        at: (PortNumber, Option<Connection>),
+        caps: Option<Caps>,
+        actuator: &mut impl Actuator,
+        kept: &mut Kept,
+    ) -> Result<(), Failure> {
+        let (port, connection) = at;
+        connection.as_ref().map_or(Ok(()), check_connection)?;
+        actuator.execute(now, &Operation::Cap { port, connection, caps })?;
+        note(&mut self.windows, &mut kept.windows, at, caps.map(|_| self.leases.epoch()));
+        Ok(())
+    }
+
     /// Statistics so often from now on, instead of as `before`.
     fn often(&self, every: Span, before: Option<Sampling>) -> Result<Sampling, Failure> {
         if !self.samples {
@@ -338,7 +357,8 @@ impl Agent {
             Command::Prioritize { connection, .. } => self
                 .ports_with_classes()
                 .any(|(port, _)| self.classes.contains_key(&(port, *connection))),
-            Command::Window { node, interface, connection, .. } => {
+            Command::Window { node, interface, connection, .. }
+            | Command::Prepare { node, interface, connection, .. } => {
                 let port = self.find(node, interface);
                 port.is_ok_and(|port| self.windows.contains_key(&(port, *connection)))
             }
@@ -370,7 +390,7 @@ impl Agent {
             }
         }
         for (port, connection) in over(&self.windows, windows, self.epoch()) {
-            match actuator.execute(now, &Operation::Cap { port, connection, cap: None }) {
+            match actuator.execute(now, &Operation::Cap { port, connection, caps: None }) {
                 Ok(()) => drop(self.windows.remove(&(port, connection))),
                 Err(reason) => {
                     let Port { node, interface, .. } = self.ports[port.0 as usize].clone();

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{Cap, PortWatch, Severity};
+use model::{Caps, PortWatch, Severity};
 use protocol::agent::ConnectionReport;
 use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span, Time};
@@ -44,8 +44,9 @@ pub enum Operation {
         port: PortNumber,
         /// One connection, whose cap goes before that of the port; `None`: all.
         connection: Option<Connection>,
-        /// The cap; `None` removes it.
-        cap: Option<Cap>,
+        /// What is to apply at each severity of the port, from the next packet on after its queue has passed a
+        /// threshold; `None` removes it.
+        caps: Option<Caps>,
     },
     /// Watch a port, or stop. Who begins to watch is told of what is open too, of each when it sends again.
     Watch {

@@ -5,7 +5,7 @@ use agent::{
     Actuator, Agent, Capacity, Failure, Happening, Kernel, Lapse, Leases, Operation, Port,
     PortNumber,
 };
-use model::{Cap, PortWatch, Severity, Thresholds};
+use model::{Cap, Caps, PortWatch, Severity, Thresholds};
 use proptest::prelude::*;
 use protocol::agent::{
     Capability, Command, Commands, ConnectionReport, MOST_EPOCH, MOST_IDENTIFIED, MOST_LEASE,
@@ -224,7 +224,7 @@ fn complete_ends_what_its_epoch_granted_and_no_more() {
     };
     let stand = |host: &Host, now, source| {
         let connection = connection(source);
-        let cap = host.kernel.cap(now, PORT, &connection);
+        let cap = host.kernel.cap(now, PORT, Severity::Recovered, &connection);
         let class = host.kernel.class(now, PORT, &connection);
         assert_eq!(cap.is_some(), class.is_some());
         assert!(class.is_none_or(|class| class == 2), "the last class takes the rest");
@@ -292,12 +292,13 @@ fn a_lease_that_begins_again_begins_with_nothing() {
     let granted = [
         renew,
         Operation::Pace { connection: only, rate: Some(RATE) },
-        Operation::Cap { port: PORT, connection: Some(only), cap: Some(CAP) },
+        Operation::Cap { port: PORT, connection: Some(only), caps: Some(CAP.into()) },
         Operation::Classify { port: PORT, connection: only, class: Some(1) },
     ];
     granted.iter().for_each(|operation| kernel.execute(s(0), operation).unwrap());
     let stands = |kernel: &Kernel, now| {
-        let (cap, class) = (kernel.cap(now, PORT, &only), kernel.class(now, PORT, &only));
+        let (cap, class) =
+            (kernel.cap(now, PORT, Severity::High, &only), kernel.class(now, PORT, &only));
         [kernel.limit(now, &only).is_some(), cap.is_some(), class.is_some()]
     };
     assert_eq!([s(0), s(3)].map(|now| stands(&kernel, now)), [[true; 3], [false; 3]]);
@@ -313,10 +314,43 @@ fn the_cap_of_a_connection_goes_before_that_of_its_port() {
     let (node, interface) = ("s1".into(), "eth0".into());
     let all = Command::Window { node, interface, connection: None, cap: Some(wide) };
     host.all(s(0), 1, vec![all, window(1, Some(CAP))]);
-    let caps = |host: &Host| [1, 2].map(|of| host.kernel.cap(s(0), PORT, &connection(of)));
+    let caps =
+        |host: &Host| [1, 2].map(|of| host.kernel.cap(s(0), PORT, Severity::Low, &connection(of)));
     assert_eq!(caps(&host), [Some(CAP), Some(wide)]);
     host.told(s(0), 1, false, vec![window(1, None)]).unwrap();
     assert_eq!(caps(&host), [Some(wide); 2]);
+}
+
+/// A port changes between prepared caps by itself; what is told takes their place, and lasts as long.
+#[test]
+fn prepared_caps_go_by_severity_and_end_with_the_lease() {
+    let mut host = Host::new();
+    let wide = Cap { bytes: Bytes::new(9_000), ..CAP };
+    let caps = Caps { medium: Some(wide), high: Some(CAP), ..Caps::default() };
+    let prepare = |connection, caps| {
+        let (node, interface) = ("s1".into(), "eth0".into());
+        Command::Prepare { node, interface, connection, caps }
+    };
+    host.all(s(0), 1, vec![prepare(None, caps), prepare(Some(connection(1)), Caps::default())]);
+    let stand = |host: &Host, now, of| {
+        Severity::ALL.map(|severity| host.kernel.cap(now, PORT, severity, &connection(of)))
+    };
+    let prepared = [None, None, Some(wide), Some(CAP)];
+    assert_eq!(stand(&host, s(2), 2), prepared);
+    assert_eq!(
+        stand(&host, s(2), 1),
+        [None; 4],
+        "its own go before those of all, also where they are none"
+    );
+    host.told(s(2), 1, false, vec![window(1, Some(CAP))]).unwrap();
+    assert_eq!(stand(&host, s(4), 1), [Some(CAP); 4], "in their place, and all are renewed");
+    assert_eq!(stand(&host, s(4), 2), prepared);
+    assert_eq!(stand(&host, s(5), 2), [None; 4], "the lease is over");
+    host.told(s(4), 1, false, vec![window(1, None)]).unwrap();
+    assert_eq!(stand(&host, s(4), 1), prepared, "those of all");
+    // What complete commands don't name ends.
+    host.all(s(4), 1, vec![]);
+    assert_eq!(stand(&host, s(4), 2), [None; 4]);
 }
 
 #[test]
@@ -406,7 +440,8 @@ fn a_port_is_found_by_its_node_and_its_interface() {
         Command::Window { node, interface, connection: None, cap: Some(CAP) }
     };
     assert_eq!(host.all(s(0), 1, vec![told("s2")]), [host.applied(1)]);
-    let caps = [0, 1].map(|port| host.kernel.cap(s(0), PortNumber(port), &connection(1)));
+    let caps =
+        [0, 1].map(|port| host.kernel.cap(s(0), PortNumber(port), Severity::Low, &connection(1)));
     assert_eq!(caps, [None, Some(CAP)]);
     let answer = host.told(s(0), 1, false, vec![told("s3")]).unwrap();
     assert!(
@@ -479,7 +514,8 @@ fn what_cant_be_ended_is_reported_too() {
     host.fails = None;
     assert_eq!(host.all(s(2), 1, vec![]), [host.applied(1)]);
     let (kernel, only) = (&host.kernel, connection(1));
-    let (cap, class) = (kernel.cap(s(2), PORT, &only), kernel.class(s(2), PORT, &only));
+    let (cap, class) =
+        (kernel.cap(s(2), PORT, Severity::Recovered, &only), kernel.class(s(2), PORT, &only));
     assert_eq!((cap, class, kernel.watch(PORT)), (None, None, None));
     // Without a lease nothing is granted and nothing confirmed.
     host.fails = Some(|operation| matches!(operation, Operation::Renew { .. }));
@@ -497,7 +533,7 @@ fn an_agent_goes_on_from_what_another_left() {
     host.kernel.abandon();
     host.agent = machine().after(host.kernel.leases().clone(), host.kernel.granted());
     assert_eq!(host.paced(s(1)), [1, 2]);
-    assert_eq!(host.kernel.cap(s(1), PORT, &connection(1)), None);
+    assert_eq!(host.kernel.cap(s(1), PORT, Severity::Recovered, &connection(1)), None);
     assert_eq!(host.agent.epoch(), 7);
     assert!(matches!(host.agent.hello(vec![]), Report::Hello { epoch: 7, .. }));
     assert_eq!(host.told(s(1), 7, false, vec![]), Err(Lapse::Ended));

@@ -9,7 +9,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{Cap, LinkId, NodeId};
+use model::{Caps, LinkId, NodeId};
 use protocol::agent::{Capability, Command, Commands, Host, Report};
 use protocol::{Connection, Process};
 use units::{Rate, Span, Time};
@@ -65,7 +65,7 @@ pub(crate) struct Agent {
     /// The number of the commands that gave a connection its priority, if it isn't 0.
     classes: BTreeMap<Connection, u64>,
     /// Caps, and the number of the commands that they came with.
-    windows: BTreeMap<(LinkId, Option<Connection>), (Cap, u64)>,
+    windows: BTreeMap<(LinkId, Option<Connection>), (Caps, u64)>,
     batch: Vec<Command>,
     /// Whether it has told of connections that opened.
     tells: bool,
@@ -93,7 +93,7 @@ pub(crate) struct Lease {
 pub(crate) struct Everything {
     pub(crate) grants: BTreeMap<Connection, Grant>,
     /// Caps of windows: of a connection, or of all that leave by a link.
-    pub(crate) windows: BTreeMap<(LinkId, Option<Connection>), Cap>,
+    pub(crate) windows: BTreeMap<(LinkId, Option<Connection>), Caps>,
     /// The commands for all but the grants.
     pub(crate) commands: Vec<Command>,
 }
@@ -239,9 +239,41 @@ pub(crate) struct Agents {
     replaced: BTreeMap<String, Time>,
     /// Of agents that are not connected any more.
     pub(crate) lost: Contradictions<16>,
+    /// Nodes for which one agent alone may act, and its name.
+    bound: BTreeMap<String, String>,
 }
 
 impl Agents {
+    /// None yet; for some nodes one alone may act.
+    pub(crate) fn new(bound: Vec<(String, String)>) -> Self {
+        Self { bound: bound.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Other agents may act alone for nodes from now on.
+    pub(crate) fn bind(&mut self, bound: Vec<(String, String)>) {
+        self.bound = bound.into_iter().collect();
+    }
+
+    /// Why an agent may not act for a node of this name. Who is named for some acts for no others.
+    fn wrong_node(&self, identity: &str, node: &str) -> Option<String> {
+        let bound = self.bound.get(node);
+        if bound.is_some_and(|agent| agent == identity) {
+            return None;
+        }
+        let is_named = self.bound.values().any(|agent| agent == identity);
+        match bound {
+            Some(agent) => Some(format!(
+                "{node} is agent {agent}'s in the controller's configuration, and this is agent {identity}; correct \
+                 its hosts, or agent of {node} there"
+            )),
+            None if is_named => Some(format!(
+                "{node} is not among the nodes of agent {identity} in the controller's configuration; correct its \
+                 hosts, or write agent = \"{identity}\" there"
+            )),
+            None => None,
+        }
+    }
+
     pub(crate) fn connect(
         &mut self,
         cx: &Context,
@@ -340,6 +372,10 @@ impl Agents {
             }
             let at = || host.addresses.iter().find_map(|address| view.host_at(*address));
             let known = view.named(&host.name).or_else(at);
+            let name = known.map_or(host.name.as_str(), |node| view.node_name(node));
+            if let Some(wrong) = self.wrong_node(&agent.identity, name) {
+                return refuse("hosts", wrong);
+            }
             let other = known.and_then(|node| self.acting_for(node));
             if other.is_some_and(|(_, other)| other.identity != agent.identity) {
                 let name = known.map_or("", |node| view.node_name(node));
@@ -508,6 +544,11 @@ impl Agents {
         true
     }
 
+    /// All agents, with the hosts of each.
+    pub(crate) fn with_hosts(&self) -> Vec<(ChannelId, Vec<NodeId>)> {
+        self.agents.iter().map(|(channel, agent)| (*channel, agent.hosts.clone())).collect()
+    }
+
     /// Has an agent look for the connections of these processes only.
     pub(crate) fn identify(&mut self, channel: ChannelId, processes: Vec<Process>) {
         if let Some(agent) = self.agents.get_mut(&channel).filter(|agent| !agent.complete) {
@@ -522,7 +563,7 @@ impl Agents {
         view: &View,
         link: LinkId,
         connection: Option<Connection>,
-        cap: Option<Cap>,
+        caps: Option<Caps>,
     ) -> bool {
         let at = view.start(link);
         let interface = &view.links[link.index()].interface;
@@ -533,17 +574,17 @@ impl Agents {
             return false;
         };
         let key = (link, connection);
-        let old = agent.windows.get(&key).map(|(cap, _)| *cap);
-        if old == cap {
+        let old = agent.windows.get(&key).map(|(caps, _)| *caps);
+        if old == caps {
             return true;
         }
-        match cap {
-            Some(cap) => agent.windows.insert(key, (cap, agent.sequence + 1)),
+        match caps {
+            Some(caps) => agent.windows.insert(key, (caps, agent.sequence + 1)),
             None => agent.windows.remove(&key),
         };
         if !agent.complete {
             let (node, interface) = (view.node_name(at).into(), interface.clone());
-            agent.send(Command::Window { node, interface, connection, cap });
+            agent.send(capping(node, interface, connection, caps));
             self.addressed.insert(channel);
         }
         true
@@ -703,7 +744,7 @@ impl Agents {
         let unlimited = grants.iter().filter(|(_, grant)| grant.rate.is_none());
         agent.unconfirmed.extend(unlimited.map(|(connection, _)| (sequence, *connection, None)));
         agent.grants = grants;
-        agent.windows = windows.into_iter().map(|(key, cap)| (key, (cap, sequence))).collect();
+        agent.windows = windows.into_iter().map(|(key, caps)| (key, (caps, sequence))).collect();
         agent.batch.clear();
         agent.failures = Failures::default();
         batch.into_iter().for_each(|command| agent.send(command));
@@ -740,6 +781,22 @@ impl Agents {
             complete: core::mem::take(&mut agent.complete),
             commands: core::mem::take(&mut agent.batch),
         })
+    }
+}
+
+/// The command that caps windows so.
+pub(crate) fn capping(
+    node: String,
+    interface: String,
+    connection: Option<Connection>,
+    caps: Option<Caps>,
+) -> Command {
+    match caps.map(|caps| (caps, caps.constant())) {
+        Some((caps, None)) => Command::Prepare { node, interface, connection, caps },
+        constant => {
+            let cap = constant.and_then(|(_, cap)| cap);
+            Command::Window { node, interface, connection, cap }
+        }
     }
 }
 

@@ -6,10 +6,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
+use core::ops::RangeInclusive;
 
 use model::{Buffer, LinkId, LinkSpec, NodeId, Topology};
 use policy::Policy;
-use protocol::agent::MOST_LEASE;
+use protocol::agent::{MOST_IDENTIFIED, MOST_LEASE};
 use units::{Bytes, Rate, Span};
 
 /// How long actuators obey without hearing from the controller, where nothing else is configured: some
@@ -65,6 +66,45 @@ pub struct Config {
     pub discovered: LinkSpec,
     /// What peers may ask of the controller.
     pub limits: Limits,
+    /// The applications that may declare something; none: all may declare everything.
+    pub tenants: Vec<Tenant>,
+    /// Nodes for which one agent alone may act, and which.
+    pub acting: Vec<(String, String)>,
+}
+
+/// An application, and what it may declare.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tenant {
+    /// Its name, as in its certificate.
+    pub application: String,
+    /// The hosts of its flows and tasks.
+    pub hosts: Vec<String>,
+    /// Ports of which each flow has one, at either end; none: all.
+    pub ports: Vec<RangeInclusive<u16>>,
+    /// The control groups at its hosts whose sockets are its own, such as `/system.slice/x.service`.
+    pub cgroups: Vec<String>,
+    /// Jobs that it may have open, in the place of [`Limits::jobs`].
+    pub jobs: Option<usize>,
+    /// Flows that it may have open, in the place of [`Limits::flows`].
+    pub flows: Option<usize>,
+}
+
+impl Tenant {
+    /// Control groups of tenants that can be named at a host: as many are left for flows to name.
+    pub const MOST_CGROUPS: usize = MOST_IDENTIFIED / 2;
+}
+
+/// The longest path of a control group, in bytes.
+const LONGEST_PATH: usize = 1024;
+
+/// Why a text can't be the path of a control group.
+pub fn wrong_cgroup(path: &str) -> Option<String> {
+    let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+    let whole = path.strip_prefix('/').filter(|rest| rest.split('/').all(is_plain));
+    let is_wrong = whole.is_none() || path.len() > LONGEST_PATH || path.contains(char::is_control);
+    is_wrong.then(|| {
+        format!("must be a path of up to {LONGEST_PATH} bytes, as /system.slice/x.service")
+    })
 }
 
 impl Config {
@@ -91,6 +131,8 @@ impl Config {
                 mark: None,
             },
             limits: Limits::default(),
+            tenants: Vec::new(),
+            acting: Vec::new(),
         }
     }
 }

@@ -13,6 +13,7 @@ mod explain;
 mod join;
 mod operator;
 mod reports;
+mod sight;
 
 pub use explain::Answers;
 
@@ -27,7 +28,8 @@ use units::{Span, Time};
 
 use crate::agents::Agents;
 use crate::applications::registry::Registry;
-use crate::config::{Config, ConfigError, Limits, PERIODS};
+use crate::applications::tenants::Tenants;
+use crate::config::{Config, ConfigError, Limits, PERIODS, Tenant};
 use crate::context::Context;
 use crate::decider::Decider;
 use crate::desired::Desired;
@@ -66,6 +68,10 @@ pub struct Change {
     pub limits: Option<Limits>,
     /// Another lease.
     pub lease: Option<Span>,
+    /// Other tenants, as in [`Config::tenants`]. What they have declared already stays.
+    pub tenants: Option<Vec<Tenant>>,
+    /// Other agents of nodes, as in [`Config::acting`]. Those that act already stay until they connect anew.
+    pub acting: Option<Vec<(String, String)>>,
 }
 
 impl Controller {
@@ -85,6 +91,7 @@ impl Controller {
             }
         }
         let view = View::new(&mut config)?;
+        let tenants = Tenants::new(&config.tenants)?;
         let context = Context::new(&config, epoch, now);
         let capping = config.switches.iter().filter(|switch| switch.windows);
         Ok(Self {
@@ -92,10 +99,10 @@ impl Controller {
             since: now,
             counters: Counters::default(),
             view,
-            registry: Registry::default(),
+            registry: Registry::new(tenants),
             decider: Decider::new(config.policy_name, config.policy),
             desired: Desired::default(),
-            agents: Agents::default(),
+            agents: Agents::new(config.acting),
             switches: Switches::new(&context, capping.map(|switch| switch.node).collect()),
             rollout: Rollout::default(),
             orders: Orders::default(),
@@ -171,6 +178,14 @@ impl Controller {
             self.context.lease = lease.max(PERIODS.0).max(self.context.sample);
             self.switches.renew_now(self.context.now);
             self.agents.renew_all();
+        }
+        // Whoever reads a configuration checks it.
+        if let Some(tenants) = change.tenants.and_then(|all| Tenants::new(&all).ok()) {
+            self.registry.tenants = tenants;
+            self.identify_all();
+        }
+        if let Some(acting) = change.acting {
+            self.agents.bind(acting);
         }
         if let Some((name, policy)) = change.policy {
             if policy.watch().is_none() {

@@ -7,7 +7,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use model::{Cap, FlowId, LEAST_RATE, LinkId, Measured, NodeId};
+use model::{Caps, FlowId, LEAST_RATE, LinkId, Measured, NodeId};
 use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Bytes, Rate, Time};
@@ -82,7 +82,7 @@ pub(crate) struct Desired {
     /// By [`FlowId`].
     intentions: Vec<Intention>,
     /// Caps of windows at links: of one flow, or of all.
-    windows: BTreeMap<(LinkId, Option<FlowId>), Cap>,
+    windows: BTreeMap<(LinkId, Option<FlowId>), Caps>,
     /// The links where a flow has a cap of its own.
     capping: BTreeSet<(FlowId, LinkId)>,
     pairs: BTreeMap<(NodeId, NodeId), Pair>,
@@ -177,13 +177,13 @@ impl Desired {
         self.confirmed.get(connection).copied()
     }
 
-    pub(crate) fn set_window(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
-        match cap {
-            Some(cap) => self.windows.insert((link, flow), cap),
+    pub(crate) fn set_window(&mut self, link: LinkId, flow: Option<FlowId>, caps: Option<Caps>) {
+        match caps {
+            Some(caps) => self.windows.insert((link, flow), caps),
             None => self.windows.remove(&(link, flow)),
         };
         if let Some(flow) = flow {
-            match cap {
+            match caps {
                 Some(_) => self.capping.insert((flow, link)),
                 None => self.capping.remove(&(flow, link)),
             };
@@ -194,15 +194,15 @@ impl Desired {
     pub(crate) fn windows_at(
         &self,
         link: LinkId,
-    ) -> impl Iterator<Item = (Option<FlowId>, Cap)> + '_ {
+    ) -> impl Iterator<Item = (Option<FlowId>, Caps)> + '_ {
         let all = (link, None)..=(link, Some(FlowId(u32::MAX)));
-        self.windows.range(all).map(|((_, flow), cap)| (*flow, *cap))
+        self.windows.range(all).map(|((_, flow), caps)| (*flow, *caps))
     }
 
-    /// The cap of a flow's window at a link, and whether it is its own or that of all.
-    pub(crate) fn window(&self, link: LinkId, flow: FlowId) -> Option<(Cap, bool)> {
+    /// The caps of a flow's window at a link, and whether they are its own or those of all.
+    pub(crate) fn window(&self, link: LinkId, flow: FlowId) -> Option<(Caps, bool)> {
         let of = |flow| self.windows.get(&(link, flow)).copied();
-        of(Some(flow)).map(|cap| (cap, true)).or_else(|| Some((of(None)?, false)))
+        of(Some(flow)).map(|caps| (caps, true)).or_else(|| Some((of(None)?, false)))
     }
 
     /// The links where a flow has a cap of its own.
@@ -221,8 +221,8 @@ impl Desired {
     }
 
     /// All caps.
-    pub(crate) fn all_windows(&self) -> Vec<(LinkId, Option<FlowId>, Cap)> {
-        self.windows.iter().map(|((link, flow), cap)| (*link, *flow, *cap)).collect()
+    pub(crate) fn all_windows(&self) -> Vec<(LinkId, Option<FlowId>, Caps)> {
+        self.windows.iter().map(|((link, flow), caps)| (*link, *flow, *caps)).collect()
     }
 
     /// What pairs of hosts offer, of which one is this.
@@ -467,7 +467,7 @@ mod tests {
 
     #[test]
     fn windows_of_a_flow_go_with_it() {
-        let cap = Cap { bytes: Bytes::new(1460), floor_segments: 1 };
+        let cap = Caps::from(model::Cap { bytes: Bytes::new(1460), floor_segments: 1 });
         let mut desired = Desired::default();
         for (link, flow) in [(1, Some(FlowId(7))), (2, Some(FlowId(7))), (2, None)] {
             desired.set_window(LinkId(link), flow, Some(cap));
@@ -478,7 +478,7 @@ mod tests {
 
     #[test]
     fn links_where_a_flow_is_capped_are_those_where_it_has_a_cap() {
-        let cap = Some(Cap { bytes: Bytes::new(1), floor_segments: 1 });
+        let cap = Some(Caps::from(model::Cap { bytes: Bytes::new(1), floor_segments: 1 }));
         let (flow, other) = (FlowId(1), FlowId(2));
         let mut desired = Desired::default();
         let links = |desired: &Desired, of| desired.links_capping(of).collect::<Vec<_>>();

@@ -28,7 +28,8 @@ impl Thing {
         match command {
             Command::Pace { connection, .. } => Self::Rate(*connection),
             Command::Prioritize { connection, .. } => Self::Priority(*connection),
-            Command::Window { node, interface, connection, .. } => {
+            Command::Window { node, interface, connection, .. }
+            | Command::Prepare { node, interface, connection, .. } => {
                 Self::Window(node.clone(), interface.clone(), *connection)
             }
             Command::Watch { node, interface, .. } => Self::Watch(node.clone(), interface.clone()),

@@ -2,8 +2,9 @@
 //!
 //! [`Controller`] has no socket, no clock and no randomness: its owner hands in what arrives
 //! ([`Controller::observe`]), has it decide ([`Controller::decide`]), sends what comes out
-//! ([`Output`]) and comes again at the [`Controller::deadline`]. Equal inputs give equal outputs, byte for byte, so that what happened
-//! can be recorded and replayed. The daemon, the simulator and the tests run this same code.
+//! ([`Output`]) and comes again at the [`Controller::deadline`]. Equal inputs give equal outputs, byte for
+//! byte, so that what happened can be recorded and replayed. The daemon, the simulator and the tests run
+//! this same code.
 //!
 //! Everything granted carries the controller's epoch, which grows with every start, and a lease: a
 //! controller that is no more leaves no limit behind. How it works: `docs/control.md`.
@@ -34,7 +35,7 @@ mod view;
 
 pub use config::{
     Config, ConfigError, Enforcement, GRACE, HostConfig, LEASE, LEASES, Limits, PERIODS,
-    PortConfig, SAMPLE, SwitchConfig, is_control, wrong_sample,
+    PortConfig, SAMPLE, SwitchConfig, Tenant, is_control, wrong_cgroup, wrong_sample,
 };
 pub use controller::{Answers, Change, Controller};
 pub use message::{ChannelId, Closing, Input, Output, OwnedInput, Refusal, note};

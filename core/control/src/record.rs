@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
-use model::{Cap, PortWatch, Severity, Thresholds};
+use model::{Cap, Caps, PortWatch, Severity, Thresholds};
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, PortCount, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
 use protocol::operator::{Act, Order};
@@ -25,7 +25,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
 /// How every part begins; the version of the form is the last byte.
-pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x0c";
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x0d";
 
 /// The longest content of a record, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -613,6 +613,7 @@ fields! {
     Host { name, addresses }
     Commands { epoch, sequence, lease_ns, complete, commands }
     Cap { bytes, floor_segments }
+    Caps { recovered, low, medium, high }
     PortWatch { thresholds }
     Thresholds { low, medium, high, recovery }
     Configuration { program, file, settings }
@@ -683,6 +684,7 @@ tagged! {
         4 => Sample { every_ns }
         5 => Identify { processes }
         6 => Count { every_ns }
+        7 => Prepare { node, interface, connection, caps }
     }
     Capability {
         0 => Pacing {}
@@ -690,6 +692,7 @@ tagged! {
         2 => Watching {}
         3 => Windows {}
         4 => Priorities {}
+        5 => Prepared {}
     }
     Severity {
         0 => Recovered {}

@@ -148,7 +148,10 @@ fn a_job_that_lies_about_its_size_gains_nothing() {
         for second in 0..40 {
             rig.pass(SECOND);
             delivered += 12_000_000;
-            let sample = sampled(rig.now, &[report(liar, delivered, 1_000_000)]);
+            // The honest one is there, and hardly gets anything.
+            let seen =
+                [report(liar, delivered, 1_000_000), report(honest, delivered / 100, 1_000_000)];
+            let sample = sampled(rig.now, &seen);
             rig.input(Input::Reported(agent, &sample)).unwrap();
             if found.is_none() && rig.paced().keys().eq([&liar]) {
                 found = Some(second);

@@ -12,7 +12,7 @@ use protocol::agent::{Capability, Command, Host, PortCount, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Span, Time};
-use watermaster_control::{ChannelId, Controller, Input, Output};
+use watermaster_control::{ChannelId, Controller, Input, Output, Tenant};
 
 fn message(kind: u8, xid: u8, body: &str) -> Vec<u8> {
     let digits: Vec<u8> = body.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
@@ -271,12 +271,19 @@ proptest! {
     fn anything_in_any_order_is_survived(
         name in prop::sample::select(policy::NAMES.to_vec()),
         meters: bool,
+        tenants: bool,
         words in prop::collection::vec(word(), 0..60),
     ) {
         let shape = Shape::racks(3);
         let policy = policy::by_name(name, &policy::Parameters::default()).unwrap();
         let config = shape.config(name, policy, true);
         let config = if meters { in_memory::metered(config) } else { config };
+        let mut config = config;
+        let hosts = (0..6).map(|host| format!("h{host}")).collect();
+        let tenant = Tenant {
+            application: "app".into(), hosts, cgroups: vec!["/a".into()], ..Tenant::default()
+        };
+        config.tenants.extend(tenants.then_some(tenant));
         let mut controller = Controller::new(config, 1, Time::ZERO).unwrap();
         let (mut now, mut out) = (Time::ZERO, Vec::new());
         for word in &words {

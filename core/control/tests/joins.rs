@@ -381,7 +381,8 @@ fn a_flow_whose_connection_is_gone_ends_after_the_grace() {
     for _ in 0..3 {
         sample(&mut rig, agent, vec![]);
     }
-    assert_eq!(rig.paced(), [(from(2), mbps(100))].into());
+    // The policy doesn't count on what nobody sees: it stays as it was.
+    assert_eq!(rig.paced(), [(from(2), mbps(50))].into());
     assert_eq!(rig.controller.counters().flows_vanished, 1);
     assert!(rig.controller.at(rig.now).explain_flow("app", "job", "1").is_none());
     // An agent that is new, or silent, knows nothing of what was before.

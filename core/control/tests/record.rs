@@ -4,7 +4,7 @@
 mod in_memory;
 
 use in_memory::{SECOND, Shape, address, connection, step};
-use model::{Cap, PortWatch, Severity, Thresholds};
+use model::{Cap, Caps, PortWatch, Severity, Thresholds};
 use proptest::prelude::*;
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, PortCount, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
@@ -33,6 +33,8 @@ impl Configure for Always {
             policy: Some((config.policy_name, config.policy)),
             limits: Some(config.limits),
             lease: Some(config.lease),
+            tenants: Some(config.tenants),
+            acting: Some(config.acting),
         })
     }
 }
@@ -443,7 +445,7 @@ fn the_form_is_bound_to_its_version() {
     let [.., version] = *record::MAGIC;
     assert_eq!(
         (version, format!("{:016x}", sum.0)),
-        (12, "8180ef560a2b4f30".into()),
+        (13, "c53c744eb2a5eee4".into()),
         "the form has changed: raise the version in MAGIC, then write both here"
     );
 }
@@ -467,6 +469,12 @@ fn commands() -> Vec<Command> {
             cap: None,
         },
         Command::Watch { node: node(), interface: interface(), watch },
+        Command::Prepare {
+            node: node(),
+            interface: interface(),
+            connection: Some(connection),
+            caps: Caps { medium: cap, ..Caps::default() },
+        },
         Command::Sample { every_ns: Span::from_nanos(7) },
         Command::Count { every_ns: Span::from_nanos(8) },
         Command::Identify { processes: vec![Process::Pid(8), Process::Cgroup("/b".into())] },

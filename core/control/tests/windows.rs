@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use agent::{Actuator, Agent, Capacity, Failure, Happening, Kernel, Operation, PortNumber};
 use model::{
-    Buffer, Cap, Declared, Directive, Directives, FlowId, JobId, LinkId, LinkSpec, MOST_RATE,
+    Buffer, Cap, Caps, Declared, Directive, Directives, FlowId, JobId, LinkId, LinkSpec, MOST_RATE,
     Measured, Network, NodeId, NodeKind, Observation, PortWatch, Severity, TaskId, Thresholds,
     Topology,
 };
@@ -242,7 +242,7 @@ impl Rig {
     }
 
     fn cap(&self, port: u16) -> Option<Cap> {
-        self.kernel.cap(self.now, PORT, &connection(port))
+        self.kernel.cap(self.now, PORT, Severity::Recovered, &connection(port))
     }
 }
 
@@ -314,6 +314,46 @@ fn watched() -> [Command; 2] {
     let watch = Some(PortWatch { thresholds: Some(THRESHOLDS) });
     let sample = Command::Sample { every_ns: Span::from_secs(1) };
     [sample, Command::Watch { node, interface, watch }]
+}
+
+/// What is to apply at each severity goes to the agent once, and is renewed with all else; who can't change between
+/// caps by itself is told nothing, and it is shown.
+#[test]
+fn prepared_caps_are_told_once_and_stand_until_the_lease_ends() {
+    let mut rig = Rig::with_a_flow();
+    let caps = Caps { medium: Some(WIDE), high: Some(NARROW), ..Caps::default() };
+    let prepare = |flow| Directive::Prepare { link: LINK, flow, caps };
+    let prepared = |connection| Command::Prepare {
+        node: "s0".into(),
+        interface: "eth0".into(),
+        connection,
+        caps,
+    };
+    assert_eq!(rig.decided([prepare(None)]), [prepared(None)]);
+    let stand = |rig: &Rig| {
+        let at = |severity| rig.kernel.cap(rig.now, PORT, severity, &connection(1));
+        Severity::ALL.map(at)
+    };
+    assert_eq!(stand(&rig), [None, None, Some(WIDE), Some(NARROW)]);
+    // The port has told, and nothing is left to say.
+    let (node, interface) = ("s0".into(), "eth0".into());
+    let (severity, queue_bytes) = (Severity::High, Bytes::new(127_500));
+    let report = Report::Congested { node, interface, severity, queue_bytes };
+    assert_eq!(rig.told(Input::Reported(rig.channel, &report)), []);
+    assert_eq!(rig.decided([prepare(None)]), [], "the same");
+    let why = rig.controller.at(rig.now).explain_flow("app", "sort", "1").unwrap();
+    let said = format!("{why:?}");
+    assert!(said.contains("at medium, ") && said.contains("at high)"), "{said}");
+    // A cap for all severities takes its place, and the other way round; renewals go by the lease.
+    assert_eq!(rig.decided([window(None, Some(WIDE))]), [windowed(None, Some(WIDE))]);
+    assert_eq!(stand(&rig), [Some(WIDE); 4]);
+    assert_eq!(rig.decided([prepare(Some(FLOW))]), [prepared(Some(connection(1)))]);
+    rig.now += Span::from_secs(4);
+    rig.decided([]);
+    rig.now += Span::from_secs(8);
+    assert_eq!(stand(&rig), [None, None, Some(WIDE), Some(NARROW)]);
+    rig.now += Span::from_secs(3);
+    assert_eq!(stand(&rig), [None; 4], "nobody has renewed them");
 }
 
 #[test]

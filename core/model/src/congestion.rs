@@ -1,6 +1,8 @@
 //! Congestion of a port by the length of its queue (SDTCP, section 3.2). Messages, policies, switches
 //! and agents share these types; the names of fields in messages tell the unit.
 
+use core::fmt;
+
 use serde::{Deserialize, Serialize};
 use units::Span;
 
@@ -17,6 +19,22 @@ pub enum Severity {
     Medium,
     /// CN-H.
     High,
+}
+
+impl Severity {
+    /// All of them, as they rise.
+    pub const ALL: [Self; 4] = [Self::Recovered, Self::Low, Self::Medium, Self::High];
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Recovered => "recovered",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        })
+    }
 }
 
 /// When a port counts as congested.

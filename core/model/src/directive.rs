@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use units::{Rate, Span, Time};
 
-use crate::{Cap, FlowId, JobId, LinkId, NodeId, Order};
+use crate::{Cap, Caps, FlowId, JobId, LinkId, NodeId, Order};
 
 /// No flow is held below 12 kbit/s, a full segment of Ethernet a second. A flow at zero could never finish
 /// nor tell that it is alive; and a kernel paces no slower: what waits there for its turn is not reached
@@ -45,6 +45,18 @@ pub enum Directive {
         /// `None` removes the entry; without a flow, all entries of the link, those of single flows
         /// too.
         cap: Option<Cap>,
+    },
+    /// Prepare caps at a switch, which changes between them by itself as the port of `link` passes thresholds. It
+    /// takes the place of a [`Directive::Window`] for the same flow or link, and the other way round; one without
+    /// a cap ends it too. The policy has to watch congestion, else the port is never congested.
+    Prepare {
+        /// The directed link that the data takes.
+        link: LinkId,
+        /// One flow, whose entry goes before that of the link, also at severities at which it caps nothing;
+        /// `None`: every flow through the link.
+        flow: Option<FlowId>,
+        /// What is to apply at each severity.
+        caps: Caps,
     },
     /// Space the acknowledgements of the flows through a link at the switch before it.
     Space {

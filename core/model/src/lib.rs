@@ -31,7 +31,7 @@ pub use name::{NO_NAME, is_name};
 pub use network::{Network, interfere};
 pub use observation::{Declared, Measured, Observation, StreamSample, Terms};
 pub use topology::{Buffer, Link, LinkSpec, Node, NodeKind, Topology, TopologyError};
-pub use window::{Cap, MSS};
+pub use window::{Cap, Caps, MSS};
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident($repr:ty)) => {

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use units::Bytes;
 
+use crate::Severity;
+
 /// Payload of a full TCP segment on Ethernet, where nothing else is said.
 pub const MSS: Bytes = Bytes::new(1460);
 
@@ -35,5 +37,51 @@ impl Cap {
         let down = self.bytes.get() >> scale;
         let units = down.max(floor.get().div_ceil(1 << scale));
         field.min(u16::try_from(units).unwrap_or(u16::MAX))
+    }
+}
+
+/// What a port caps a window to by how congested it is: it changes by itself, with the next packet after its queue
+/// has passed a threshold. Where nothing is said for a severity, there is no cap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Caps {
+    /// While the port is not congested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovered: Option<Cap>,
+    /// From CN-L on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<Cap>,
+    /// From CN-M on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub medium: Option<Cap>,
+    /// From CN-H on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<Cap>,
+}
+
+impl Caps {
+    /// The cap at a severity.
+    pub const fn at(&self, severity: Severity) -> Option<Cap> {
+        match severity {
+            Severity::Recovered => self.recovered,
+            Severity::Low => self.low,
+            Severity::Medium => self.medium,
+            Severity::High => self.high,
+        }
+    }
+
+    /// The cap that holds however congested the port is, if it is one.
+    pub fn constant(&self) -> Option<Cap> {
+        let is_same = Severity::ALL.iter().all(|severity| self.at(*severity) == self.recovered);
+        self.recovered.filter(|_| is_same)
+    }
+}
+
+impl From<Cap> for Caps {
+    /// The same however congested the port is.
+    fn from(cap: Cap) -> Self {
+        let cap = Some(cap);
+        Self { recovered: cap, low: cap, medium: cap, high: cap }
     }
 }

@@ -121,6 +121,8 @@ pub enum DirectiveKind {
     Prioritize,
     /// [`Directive::Window`].
     Window,
+    /// [`Directive::Prepare`].
+    Prepare,
     /// [`Directive::Space`].
     Space,
     /// [`Directive::Grant`].
@@ -137,7 +139,7 @@ impl DirectiveKind {
         match self {
             Self::Pace | Self::PacePair => Some("agents that pace, or meters at switches"),
             Self::Prioritize => Some("agents that serve by priority"),
-            Self::Window => Some("agents or switches that rewrite windows"),
+            Self::Window | Self::Prepare => Some("agents or switches that rewrite windows"),
             Self::Space | Self::Grant | Self::Gather => None,
         }
     }
@@ -149,6 +151,7 @@ impl From<&Directive> for DirectiveKind {
             Directive::Pace { .. } => Self::Pace,
             Directive::Prioritize { .. } => Self::Prioritize,
             Directive::Window { .. } => Self::Window,
+            Directive::Prepare { .. } => Self::Prepare,
             Directive::Space { .. } => Self::Space,
             Directive::Grant { .. } => Self::Grant,
             Directive::PacePair { .. } => Self::PacePair,
@@ -163,6 +166,7 @@ impl fmt::Display for DirectiveKind {
             Self::Pace => "rates of flows",
             Self::Prioritize => "priorities of flows",
             Self::Window => "windows at switches",
+            Self::Prepare => "prepared windows at switches",
             Self::Space => "spacing of acknowledgements",
             Self::Grant => "timeslots",
             Self::PacePair => "rates of pairs of hosts",

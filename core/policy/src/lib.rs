@@ -4,8 +4,9 @@
 //! arguments, intentions go into the caller's buffer, and equal inputs give equal outputs. The same
 //! code decides in every world.
 //!
-//! One file per policy (that of `static` is `fixed.rs`). It says in its [`Descriptor`] all that others need to know of it: name, source,
-//! parameters, needs, how to build it. [`POLICIES`] lists them, [`by_name`] builds one.
+//! One file per policy (that of `static` is `fixed.rs`); a variant of ours may stand in that of the policy that it
+//! varies. A [`Descriptor`] says all that others need to know of a policy: name, source, parameters, needs, how to
+//! build it. [`POLICIES`] lists them, [`by_name`] builds one.
 //!
 //! What several share:
 //! - `fifo`, `sff`, `smsf` order flows by rank and differ in the rank only: `scheduler` hears the

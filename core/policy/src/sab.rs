@@ -12,11 +12,13 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use model::{Buffer, Cap, Directive, Directives, LinkId, Measured, Network, Observation};
+use model::{
+    Buffer, Cap, Caps, Directive, Directives, LinkId, Measured, Network, Observation, Thresholds,
+};
 use units::{Bytes, Time};
 
 use crate::connections::Connections;
-use crate::sdtcp::FLOOR;
+use crate::sdtcp::{FLOOR, HIGH, LOW, MEDIUM, PREPARED, SHORT_RECOVERY, thresholds};
 use crate::watch::Watch;
 use crate::{Descriptor, DirectiveKind, HEADER, Kind, Need, Parameter, Policy, Share, Value};
 
@@ -29,19 +31,35 @@ const BUFFER_SHARE: Parameter = Parameter::new(
 )
 .published("SDTCP, section 5.1");
 
+const SWITCH: &str = "switch";
+
+/// Ours, for switches that don't decide.
+const WINDOWS: Parameter = Parameter::new(
+    "windows",
+    Kind::Choice(&[SWITCH, PREPARED]),
+    Value::Choice(SWITCH),
+    "the switch itself divides, or the controller prepares: each port's windows with each SYN and FIN, and beside them \
+     the least for more flows than it knows of, to which the port itself changes at high",
+);
+
 /// What `sab` is.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "sab",
     summary: "each port divides its buffer evenly among its flows, as their windows",
     source: "Sharing Bandwidth by Allocating Switch Buffer, as in SDTCP, sections 2.1 and 5.1",
-    parameters: &[BUFFER_SHARE, FLOOR],
+    parameters: &[BUFFER_SHARE, FLOOR, WINDOWS, LOW, MEDIUM, HIGH, SHORT_RECOVERY],
     needs: &[Need::Handshakes],
-    directives: &[DirectiveKind::Window],
+    directives: &[DirectiveKind::Window, DirectiveKind::Prepare],
     is_max_min: false,
     build: |given| {
         let buffer_share = given.get(BUFFER_SHARE.name);
         let floor_segments = given.get(FLOOR.name);
-        let parameters = Parameters { buffer_share, segment: given.segment(), floor_segments };
+        let prepared = match given.get::<&str>(WINDOWS.name) {
+            PREPARED => Some(thresholds(given)?),
+            _ => None,
+        };
+        let segment = given.segment();
+        let parameters = Parameters { buffer_share, segment, floor_segments, prepared };
         Ok(Box::new(Sab { parameters, connections: Connections::default(), changed: Vec::new() }))
     },
 };
@@ -51,6 +69,8 @@ struct Parameters {
     buffer_share: Share,
     segment: Bytes,
     floor_segments: u32,
+    /// When ports change to what was prepared, if it is.
+    prepared: Option<Thresholds>,
 }
 
 /// The policy's state: what is open.
@@ -91,7 +111,8 @@ impl Policy for Sab {
     }
 
     fn watch(&self) -> Option<Watch> {
-        Some(Watch { local: true, ..Watch::default() })
+        let congestion = self.parameters.prepared;
+        Some(Watch { congestion, local: congestion.is_none(), ..Watch::default() })
     }
 }
 
@@ -101,7 +122,7 @@ fn divide(
     network: &Network,
     link: LinkId,
 ) -> Directive {
-    let Parameters { buffer_share, segment, floor_segments } = *parameters;
+    let Parameters { buffer_share, segment, floor_segments, prepared } = *parameters;
     let cap = connections.port(link).map(|port| {
         let spec = network.topology().link(link).spec;
         let pipe = spec.capacity.bytes_in(port.round_trip());
@@ -117,5 +138,11 @@ fn divide(
         let bytes = Bytes::new(total.get() / port.count().max(1)).max(segment);
         Cap { bytes, floor_segments }
     });
-    Directive::Window { link, flow: None, cap }
+    match cap.filter(|_| prepared.is_some()) {
+        Some(cap) => {
+            let caps = Caps { high: Some(Cap { bytes: segment, ..cap }), ..cap.into() };
+            Directive::Prepare { link, flow: None, caps }
+        }
+        None => Directive::Window { link, flow: None, cap },
+    }
 }

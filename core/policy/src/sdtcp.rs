@@ -13,7 +13,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use model::{
-    Cap, Directive, Directives, FlowId, LinkId, Measured, Network, Observation, Severity,
+    Cap, Caps, Directive, Directives, FlowId, LinkId, Measured, Network, Observation, Severity,
     Thresholds,
 };
 use units::{Bytes, Rate, Span, Time};
@@ -22,7 +22,8 @@ use crate::connections::{Connections, Port};
 use crate::parameter::{LONGEST, SHORTEST};
 use crate::watch::Watch;
 use crate::{
-    Descriptor, DirectiveKind, Given, Kind, Need, Parameter, Policy, PolicyError, Share, Value,
+    Descriptor, DirectiveKind, Given, HEADER, Kind, Need, Parameter, Policy, PolicyError, Share,
+    Value,
 };
 
 /// The classes of flows, as positions of their lists.
@@ -33,7 +34,7 @@ const BACKGROUND: usize = 1;
 /// most [`Thresholds::MOST_LIVE`], which its agent checks.
 const PACKETS: Kind = Kind::Integer(1, 1_000_000);
 
-const LOW: Parameter = Parameter::new(
+pub(crate) const LOW: Parameter = Parameter::new(
     "low",
     PACKETS,
     Value::Integer(30),
@@ -41,7 +42,7 @@ const LOW: Parameter = Parameter::new(
 )
 .published("section 5.1");
 
-const MEDIUM: Parameter = Parameter::new(
+pub(crate) const MEDIUM: Parameter = Parameter::new(
     "medium",
     PACKETS,
     Value::Integer(60),
@@ -49,7 +50,7 @@ const MEDIUM: Parameter = Parameter::new(
 )
 .published("section 5.1");
 
-const HIGH: Parameter = Parameter::new(
+pub(crate) const HIGH: Parameter = Parameter::new(
     "high",
     PACKETS,
     Value::Integer(85),
@@ -123,6 +124,26 @@ const SYN: Parameter = Parameter::new(
 const PASSES: &str = "passes";
 const HELD: &str = "held";
 
+/// Of policies whose windows hold always: those of a congested port end soon after it.
+pub(crate) const SHORT_RECOVERY: Parameter = Parameter::new(
+    "recovery",
+    Kind::Span(SHORTEST, LONGEST),
+    Value::Span(Span::from_millis(10)),
+    "how long the queue must stay below low to have recovered, where windows are prepared",
+);
+
+/// Whether windows are told when a port has told how congested it is, as in the text, or said before.
+pub(crate) const WINDOWS: Parameter = Parameter::new(
+    "windows",
+    Kind::Choice(&[TOLD, PREPARED]),
+    Value::Choice(TOLD),
+    "windows are told when a port has told how congested it is, or prepared: said before, with each SYN and FIN, \
+     and the port itself changes to them at its thresholds; late flows have them at once then",
+);
+
+pub(crate) const TOLD: &str = "told";
+pub(crate) const PREPARED: &str = "prepared";
+
 /// The least window, in whole segments. Where receivers delay the acknowledgement of a single
 /// segment, as Linux does, one segment costs that delay for each.
 pub(crate) const FLOOR: Parameter = Parameter::new(
@@ -155,23 +176,21 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         LOW_SHARE,
         MEDIUM_SHARE,
         LATE,
+        WINDOWS,
         SYN,
         FLOOR.published("section 3.4"),
         STATISTICS,
     ],
     needs: &[Need::Handshakes, Need::PortReports],
-    directives: &[DirectiveKind::Window],
+    directives: &[DirectiveKind::Window, DirectiveKind::Prepare],
     is_max_min: false,
     build: |given| {
-        let parameters = Parameters::from_given(given);
-        if !parameters.thresholds.rise() {
-            let range = "above 0, below medium, and medium below high";
-            return Err(PolicyError::OutOfRange { parameter: "low", range });
-        }
+        let parameters = Parameters::from_given(given)?;
         Ok(Box::new(Sdtcp {
             parameters,
             connections: Connections::default(),
             notices: Vec::new(),
+            prepared: (given.get::<&str>(WINDOWS.name) == PREPARED).then(BTreeMap::new),
             congested: (given.get::<&str>(LATE.name) == CAPPED).then(BTreeMap::new),
             changed: BTreeMap::new(),
         }))
@@ -192,14 +211,9 @@ struct Parameters {
 }
 
 impl Parameters {
-    fn from_given(given: &Given<'_>) -> Self {
-        Self {
-            thresholds: Thresholds {
-                low: given.get(LOW.name),
-                medium: given.get(MEDIUM.name),
-                high: given.get(HIGH.name),
-                recovery: given.get(RECOVERY.name),
-            },
+    fn from_given(given: &Given<'_>) -> Result<Self, PolicyError> {
+        Ok(Self {
+            thresholds: thresholds(given)?,
             background_size: given.get(BACKGROUND_SIZE.name),
             background_age: given.get(BACKGROUND_AGE.name),
             low_share: given.get(LOW_SHARE.name),
@@ -208,7 +222,7 @@ impl Parameters {
             floor_segments: given.get(FLOOR.name),
             statistics: given.get(STATISTICS.name),
             holds_syns: given.get::<&str>(SYN.name) == HELD,
-        }
+        })
     }
 }
 
@@ -221,6 +235,8 @@ struct Sdtcp {
     notices: Vec<(LinkId, Severity, Bytes)>,
     /// What was notified of ports and has not ended, where late flows are capped, and what was said then.
     congested: Option<BTreeMap<LinkId, Congested>>,
+    /// What was said of ports before anything was notified, where windows are prepared.
+    prepared: Option<BTreeMap<LinkId, Prepared>>,
     /// Ports whose flows have changed since, and whether flows have become background flows or come as such.
     /// Each once, however many flows: what is said of a port is said of all its background flows.
     changed: BTreeMap<LinkId, bool>,
@@ -232,6 +248,13 @@ struct Congested {
     severity: Severity,
     queue: Bytes,
     said: Windows,
+}
+
+/// What was prepared at a port: for each of its background flows, and for all others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Prepared {
+    background: Caps,
+    burst: Caps,
 }
 
 /// The windows of a port's flows.
@@ -284,6 +307,13 @@ impl Policy for Sdtcp {
     }
 
     fn decide(&mut self, _: Time, network: &Network, out: &mut Directives) {
+        if self.prepared.is_some() {
+            self.notices.clear(); // the port has done what there was to do
+            for (link, is_new) in core::mem::take(&mut self.changed) {
+                self.prepare(network, link, is_new, out);
+            }
+            return;
+        }
         for notice in core::mem::take(&mut self.notices) {
             self.notified(network, notice, out);
         }
@@ -301,8 +331,33 @@ impl Policy for Sdtcp {
 
 impl Sdtcp {
     fn note(&mut self, links: Vec<LinkId>, is_new: bool) {
-        if self.congested.is_some() {
+        if self.congested.is_some() || self.prepared.is_some() {
             links.into_iter().for_each(|link| *self.changed.entry(link).or_default() |= is_new);
+        }
+    }
+
+    /// Says what is to apply at each severity of a port, as far as it has changed: a message for all flows, and one
+    /// for each background flow. `is_new`: a background flow may have none yet.
+    fn prepare(&mut self, network: &Network, link: LinkId, is_new: bool, out: &mut Directives) {
+        let Some(prepared) = &mut self.prepared else {
+            return;
+        };
+        let Some(port) = self.connections.port(link) else {
+            if prepared.remove(&link).is_some() {
+                out.push(Directive::Window { link, flow: None, cap: None });
+            }
+            return;
+        };
+        let capacity = network.topology().link(link).spec.capacity;
+        let now = self.parameters.prepared(port, capacity);
+        let said = prepared.insert(link, now).unwrap_or_default();
+        if is_new || now.background != said.background {
+            let flows = port.flows[BACKGROUND].iter();
+            let caps = now.background;
+            out.extend(flows.map(|flow| Directive::Prepare { link, flow: Some(*flow), caps }));
+        }
+        if now.burst != said.burst {
+            out.push(Directive::Prepare { link, flow: None, caps: now.burst });
         }
     }
 
@@ -372,6 +427,28 @@ impl Parameters {
         Directive::Window { link, flow, cap }
     }
 
+    /// The windows of all severities. A port tells of a threshold with as many full packets in its queue.
+    fn prepared(&self, port: &Port, capacity: Rate) -> Prepared {
+        let Thresholds { low, medium, high, .. } = self.thresholds;
+        let [low, medium, high] =
+            [(Severity::Low, low), (Severity::Medium, medium), (Severity::High, high)].map(
+                |(severity, packets)| {
+                    let queue = (self.segment + HEADER) * u64::from(packets);
+                    self.windows(port, capacity, severity, queue)
+                },
+            );
+        let cap = |bytes: Option<Bytes>| {
+            bytes.map(|bytes| Cap { bytes, floor_segments: self.floor_segments })
+        };
+        let by_class = |class: fn(&Windows) -> Option<Bytes>| Caps {
+            recovered: None,
+            low: cap(class(&low)),
+            medium: cap(class(&medium)),
+            high: cap(class(&high)),
+        };
+        Prepared { background: by_class(|of| of.background), burst: by_class(|of| of.burst) }
+    }
+
     /// Equations 3 to 8.
     fn windows(&self, port: &Port, capacity: Rate, severity: Severity, queue: Bytes) -> Windows {
         let Self { low_share, medium_share, segment, .. } = *self;
@@ -391,6 +468,22 @@ impl Parameters {
         };
         Windows { burst, background: Some(background) }
     }
+}
+
+/// When a port is congested, by these parameters.
+///
+/// # Errors
+/// They don't rise.
+pub(crate) fn thresholds(given: &Given<'_>) -> Result<Thresholds, PolicyError> {
+    let thresholds = Thresholds {
+        low: given.get(LOW.name),
+        medium: given.get(MEDIUM.name),
+        high: given.get(HIGH.name),
+        recovery: given.get(RECOVERY.name),
+    };
+    let range = "above 0, below medium, and medium below high";
+    let falls = PolicyError::OutOfRange { parameter: LOW.name, range };
+    if thresholds.rise() { Ok(thresholds) } else { Err(falls) }
 }
 
 /// An equal part of `total` for each of `count`; everything when there is none.

@@ -13,6 +13,8 @@
 //!   is the link's own, corrected by the distance of the queue from the target.
 //! * Acknowledgements of two flows and more are never closer than four fifths of that, so that the
 //!   SYN-ACKs of a burst don't let go all their first windows at once.
+//! * With `windows = "prepared"` ports have the windows for a congested port before it is: from L on the total
+//!   doesn't exceed C·RTT + target, from M on idle flows count, because they may have woken.
 //! * Flows that statistics show to be idle don't count, until the queue exceeds twice its target: then
 //!   they may have woken, and all count. Flows held up elsewhere are made up for: while the link has
 //!   time left, the total grows.
@@ -21,12 +23,16 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use model::{Buffer, Cap, Directive, Directives, LinkId, Measured, Network, Observation};
+use model::{
+    Buffer, Cap, Caps, Directive, Directives, LinkId, Measured, Network, Observation, Thresholds,
+};
 use units::{Bytes, Span, Time};
 
 use crate::connections::{Connections, Port};
 use crate::parameter::{LONGEST, SHORTEST};
-use crate::sdtcp::{FLOOR, STATISTICS};
+use crate::sdtcp::{
+    FLOOR, HIGH, LOW, MEDIUM, PREPARED, SHORT_RECOVERY, STATISTICS, TOLD, thresholds,
+};
 use crate::watch::Watch;
 use crate::{Descriptor, DirectiveKind, HEADER, Kind, Need, Parameter, Policy, Share, Value};
 
@@ -59,14 +65,22 @@ const QUEUES: Parameter = Parameter::new(
     "time between two reports of the ports",
 );
 
+const WINDOWS: Parameter = Parameter::new(
+    "windows",
+    Kind::Choice(&[TOLD, PREPARED]),
+    Value::Choice(TOLD),
+    "windows are told as reports of the ports come, or prepared: those for a congested port (low, medium, high) are \
+     said before, and the port itself changes to them",
+);
+
 /// What `sdtcp-hold` is.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "sdtcp-hold",
     summary: "the queue of every port is held at a target, however many flows there are",
     source: "ours, a variant of sdtcp",
-    parameters: &[TARGET, QUEUES, FLOOR, STATISTICS],
+    parameters: &[TARGET, QUEUES, FLOOR, STATISTICS, WINDOWS, LOW, MEDIUM, HIGH, SHORT_RECOVERY],
     needs: &[Need::Handshakes, Need::PortReports],
-    directives: &[DirectiveKind::Window, DirectiveKind::Space],
+    directives: &[DirectiveKind::Window, DirectiveKind::Prepare, DirectiveKind::Space],
     is_max_min: false,
     build: |given| {
         let parameters = Parameters {
@@ -75,6 +89,10 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
             floor_segments: given.get(FLOOR.name),
             queues: given.get(QUEUES.name),
             statistics: given.get(STATISTICS.name),
+            prepared: match given.get::<&str>(WINDOWS.name) {
+                PREPARED => Some(thresholds(given)?),
+                _ => None,
+            },
         };
         let connections = Connections::default();
         let (ports, changed) = (BTreeMap::new(), Vec::new());
@@ -89,6 +107,8 @@ struct Parameters {
     floor_segments: u32,
     queues: Span,
     statistics: Span,
+    /// When ports change to what was prepared, if it is.
+    prepared: Option<Thresholds>,
 }
 
 /// The policy's state: what is open, and what it said last about each port.
@@ -108,7 +128,8 @@ struct Held {
     total: u64,
     /// Idle flows count until the next statistics.
     woken: bool,
-    cap: Option<Bytes>,
+    /// Windows of a port that is not congested, from L on and from M on.
+    windows: Option<[Bytes; 3]>,
     gap: Option<Span>,
 }
 
@@ -159,9 +180,9 @@ impl Policy for Hold {
     }
 
     fn watch(&self) -> Option<Watch> {
-        let Parameters { queues, statistics, .. } = self.parameters;
+        let Parameters { queues, statistics, prepared: congestion, .. } = self.parameters;
         let (queues, statistics) = (Some(queues), Some(statistics));
-        Some(Watch { queues, statistics, ..Watch::default() })
+        Some(Watch { congestion, queues, statistics, ..Watch::default() })
     }
 }
 
@@ -188,14 +209,19 @@ impl Hold {
         let said = self.ports.entry(link).or_insert(Held {
             total: WHOLE,
             woken: false,
-            cap: None,
+            windows: None,
             gap: None,
         });
         let now = self.parameters.port(network, link, port, report, said);
-        if now.cap != said.cap {
+        if let Some(windows) = now.windows.filter(|windows| Some(*windows) != said.windows) {
             let floor_segments = self.parameters.floor_segments;
-            let cap = now.cap.map(|bytes| Cap { bytes, floor_segments });
-            out.push(Directive::Window { link, flow: None, cap });
+            let [recovered, low, high] = windows.map(|bytes| Some(Cap { bytes, floor_segments }));
+            out.push(if self.parameters.prepared.is_some() {
+                let caps = Caps { recovered, low, medium: high, high };
+                Directive::Prepare { link, flow: None, caps }
+            } else {
+                Directive::Window { link, flow: None, cap: recovered }
+            });
         }
         if now.gap != said.gap {
             out.push(Directive::Space { link, gap: now.gap });
@@ -235,12 +261,18 @@ impl Parameters {
                 Some((_, sent)) if !is_busy(sent) => (said.total + STEP).min(MOST),
                 _ => said.total,
             };
-            let fair = Bytes::new((whole * total).get() / WHOLE / active);
+            let fair = |total: u64, among: u64| Bytes::new((whole * total).get() / WHOLE / among);
             let gap = (active > 1).then(|| Span::from_nanos(even.as_nanos() / 5 * 4));
-            return Held { total, woken, cap: Some(fair), gap };
+            let windows = if self.prepared.is_some() {
+                let all = fair(WHOLE, port.count().max(1)).max(self.segment);
+                [fair(total, active), fair(WHOLE, active), all]
+            } else {
+                [fair(total, active); 3]
+            };
+            return Held { total, woken, windows: Some(windows), gap };
         }
         let gap = match report {
-            None => said.gap.filter(|_| said.cap == Some(self.segment)).unwrap_or(even),
+            None => said.gap.filter(|_| said.windows == Some([self.segment; 3])).unwrap_or(even),
             Some((queue, _)) => {
                 // What the link sends until the queue shall be where it belongs, 1 at the least.
                 let sent = spec.capacity.bytes_in(self.queues).get().saturating_mul(CORRECTION);
@@ -253,6 +285,6 @@ impl Parameters {
                 Span::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
             }
         };
-        Held { total: WHOLE, woken, cap: Some(self.segment), gap: Some(gap) }
+        Held { total: WHOLE, woken, windows: Some([self.segment; 3]), gap: Some(gap) }
     }
 }

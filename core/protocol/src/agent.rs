@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use model::{Cap, PortWatch, Severity};
+use model::{Cap, Caps, PortWatch, Severity};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Span, Time};
 
@@ -20,6 +20,9 @@ pub const MOST_EPOCH: u64 = 1 << 48;
 
 /// The longest lease that a controller may give: what is held outlives whoever dies by no more.
 pub const MOST_LEASE: Span = Span::from_secs(3_600);
+
+/// An agent or a controller that says nothing for so long is taken for dead: both give signs of life more often.
+pub const SILENCE: Span = Span::from_secs(30);
 
 /// From an agent to the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,12 +168,20 @@ pub enum Capability {
     Windows,
     /// Put connections into classes of strict priority.
     Priorities,
+    /// Hold prepared caps: change windows by itself when a watched queue passes a threshold.
+    Prepared,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Pacing, Self::Statistics, Self::Watching, Self::Windows, Self::Priorities];
+    pub const ALL: [Self; 6] = [
+        Self::Pacing,
+        Self::Statistics,
+        Self::Watching,
+        Self::Windows,
+        Self::Priorities,
+        Self::Prepared,
+    ];
 
     /// Its name, as in messages.
     pub const fn name(self) -> &'static str {
@@ -180,6 +191,7 @@ impl Capability {
             Self::Watching => "watching",
             Self::Windows => "windows",
             Self::Priorities => "priorities",
+            Self::Prepared => "prepared",
         }
     }
 }
@@ -237,6 +249,19 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cap: Option<Cap>,
     },
+    /// Prepare caps at an interface, which changes between them by itself as its queue passes thresholds. They take
+    /// the place of [`Command::Window`] for the same connection or interface, and the other way round.
+    Prepare {
+        /// The host or switch.
+        node: String,
+        /// The interface that the data leaves by.
+        interface: String,
+        /// One connection, whose entry goes before that of the interface; nothing: all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        connection: Option<Connection>,
+        /// What is to apply at each severity.
+        caps: Caps,
+    },
     /// Watch an interface, or stop.
     Watch {
         /// The host or switch.
@@ -271,6 +296,7 @@ impl Command {
             Self::Pace { .. } => Capability::Pacing,
             Self::Prioritize { .. } => Capability::Priorities,
             Self::Window { .. } => Capability::Windows,
+            Self::Prepare { .. } => Capability::Prepared,
             Self::Watch { .. } => Capability::Watching,
             Self::Sample { .. } | Self::Count { .. } | Self::Identify { .. } => {
                 Capability::Statistics
@@ -282,7 +308,9 @@ impl Command {
     pub const fn connection(&self) -> Option<&Connection> {
         match self {
             Self::Pace { connection, .. } | Self::Prioritize { connection, .. } => Some(connection),
-            Self::Window { connection, .. } => connection.as_ref(),
+            Self::Window { connection, .. } | Self::Prepare { connection, .. } => {
+                connection.as_ref()
+            }
             Self::Watch { .. }
             | Self::Sample { .. }
             | Self::Count { .. }
@@ -298,7 +326,7 @@ impl Command {
             Self::Window { cap, .. } => cap.is_none(),
             Self::Watch { watch, .. } => watch.is_none(),
             Self::Identify { processes } => processes.is_empty(),
-            Self::Sample { .. } | Self::Count { .. } => false,
+            Self::Prepare { .. } | Self::Sample { .. } | Self::Count { .. } => false,
         }
     }
 }

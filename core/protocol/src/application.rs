@@ -194,3 +194,23 @@ pub struct Health {
     /// Declarations that it has taken since it started.
     pub declared: u64,
 }
+
+/// The answer to a question for who leads, of several controllers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Leader {
+    /// The leader's epoch; 0 where nobody is known to lead.
+    pub epoch: u64,
+    /// Whether it is the one that answers.
+    pub here: bool,
+    /// Its name, where there are several controllers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Where it is found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Since when it leads, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_s: Option<u64>,
+}

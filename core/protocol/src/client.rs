@@ -27,13 +27,12 @@ use units::{Span, Time};
 
 use crate::Process;
 use crate::application::{Declaration, Outcome, Problem, RefusedDeclaration};
+use crate::backoff::Backoff;
 
 /// Something is asked at least so often: a controller closes connections that are silent for longer.
 pub const KEEP_ALIVE: Span = Span::from_secs(20);
 /// How long the controller may take to answer, before its connection counts as lost.
 pub const PATIENCE: Span = Span::from_secs(5);
-/// The first wait after a failure, and the longest; each is twice as long as the one before.
-const BACKOFF: [Span; 2] = [Span::from_millis(100), Span::from_secs(5)];
 
 /// What bounds a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,8 +145,7 @@ pub struct Client {
     until: Time,
     /// The last answer.
     heard: Time,
-    /// The next wait.
-    backoff: Span,
+    backoff: Backoff,
     account: Account,
 }
 
@@ -175,7 +173,7 @@ impl Client {
             batch: limits.declarations,
             until: Time::ZERO,
             heard: Time::ZERO,
-            backoff: BACKOFF[0],
+            backoff: Backoff::default(),
             account: Account::default(),
         }
     }
@@ -257,20 +255,12 @@ impl Client {
         self.account.note(|| why.into());
         self.doubt |= matches!(self.state, State::Declared(_));
         self.state = State::Lost;
-        self.wait(now, chance);
+        self.until = now + self.backoff.wait(chance);
         for things in self.jobs.values_mut() {
             if let Some(held) = things.remove(&Thing::Sample) {
                 self.entries.remove(&held.number);
             }
         }
-    }
-
-    fn wait(&mut self, now: Time, chance: u32) {
-        let half = self.backoff.as_nanos() / 2;
-        let part = (u128::from(half) * u128::from(chance)) >> 32;
-        let part = u64::try_from(part).expect("less than its first factor");
-        self.until = now + Span::from_nanos(half + part);
-        self.backoff = (self.backoff * 2).min(BACKOFF[1]);
     }
 
     /// The answer to [`Action::Health`]: the controller works, and this is its epoch.
@@ -326,7 +316,7 @@ impl Client {
             }
         }
         if outcome.rest.is_some() {
-            self.wait(now, chance);
+            self.until = now + self.backoff.wait(chance);
         }
         self.meet(outcome.epoch, numbers.last().map_or(0, |last| last + 1));
     }
@@ -353,7 +343,7 @@ impl Client {
     /// An entry was taken.
     fn settle(&mut self, number: u64) {
         self.answered = number + 1;
-        self.backoff = BACKOFF[0];
+        self.backoff.reset();
         if number >= self.counted {
             self.counted = number + 1;
             self.account.taken += 1;
@@ -375,7 +365,7 @@ impl Client {
     /// Leaves out an entry that the controller refused.
     fn leave_out(&mut self, number: u64, why: impl FnOnce() -> String) {
         self.answered = number + 1;
-        self.backoff = BACKOFF[0];
+        self.backoff.reset();
         // It may have ended in the meantime.
         let Some(entry) = self.entries.remove(&number) else { return };
         // The controller had forgotten what ends.

@@ -16,6 +16,7 @@ extern crate alloc;
 
 pub mod agent;
 pub mod application;
+pub mod backoff;
 pub mod client;
 pub mod operator;
 pub mod translate;

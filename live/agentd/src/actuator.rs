@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use agent::{Failure, Happening, Operation, PortNumber};
-use kernel::{Error, Event, Lease, Namespace, Pacer, Sockets, State, Switch, Watch};
+use kernel::{Error, Event, Lease, Namespace, Pacer, Sockets, Switch, Watch};
 use model::Severity;
 use protocol::Process;
 use protocol::agent::ConnectionReport;
@@ -281,9 +281,9 @@ impl Actuator {
                 let class = class.and_then(known);
                 self.port(port)?.classify(&connection, class)
             }
-            Operation::Cap { port: number, connection, cap } => {
-                self.port(number)?.cap(connection.as_ref(), cap)?;
-                if let (Some(_), Some(delays)) = (cap, &mut self.delays) {
+            Operation::Cap { port: number, connection, caps } => {
+                self.port(number)?.cap(connection.as_ref(), caps)?;
+                if let (Some(_), Some(delays)) = (caps, &mut self.delays) {
                     delays.stands(number, now, connection);
                 }
                 Ok(())
@@ -322,9 +322,8 @@ impl agent::Actuator for Actuator {
                 Err(error) => self.unknown(&error),
             }
         }
-        let found = self.pacer.statistics().map_err(|error| error.to_string())?;
-        let open = found.iter().filter(|each| each.state != State::Closed);
-        let reports = open.map(|each| ConnectionReport {
+        let found = self.pacer.statistics(&self.namespaces).map_err(|error| error.to_string())?;
+        let reports = found.iter().map(|each| ConnectionReport {
             connection: each.connection,
             delivered_bytes: each.delivered,
             unsent_bytes: each.unsent,
@@ -383,12 +382,12 @@ mod tests {
         let mut actuator = attached(&rig);
         let source = |port| ([10, 0, 0, 1], port).into();
         let only = Connection { source: source(1), destination: source(2) };
-        let cap = Some(Cap { bytes: Bytes::new(3_000), floor_segments: 2 });
+        let caps = Some(Cap { bytes: Bytes::new(3_000), floor_segments: 2 }.into());
         let grant = |actuator: &mut Actuator, at, epoch| {
             let granted = [
                 Operation::Renew { epoch, lease: LEASE },
                 Operation::Pace { connection: only, rate: Some(Rate::from_mbps(5)) },
-                Operation::Cap { port: PORT, connection: Some(only), cap },
+                Operation::Cap { port: PORT, connection: Some(only), caps },
             ];
             granted.iter().for_each(|operation| actuator.execute(at, operation).unwrap());
             at + LEASE

@@ -24,7 +24,6 @@ use rustls::ClientConfig;
 use tokio::io::BufReader;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, timeout, timeout_at};
-use wire::client::Client;
 use wire::lines::Lines;
 use wire::tls;
 
@@ -87,14 +86,14 @@ pub fn check(path: &Path) -> Result<(), StartError> {
 /// It can't start; or an interface or the control group that it governs is removed: nothing that it was told of
 /// that would act any more, and the next agent finds what has taken its place.
 pub async fn run(path: &Path) -> Result<(), StartError> {
-    let settings = Settings::load(path)?;
+    let mut settings = Settings::load(path)?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let config = settings.tls.as_ref().map(tls::client).transpose()?.map(Arc::new);
     let mut host = Host::start(&settings)?;
-    tracing::info!(agent = settings.name, controller = %settings.controller, "agent ready");
+    tracing::info!(agent = settings.name, controller = %settings.controllers, "agent ready");
     tokio::select! {
-        lost = converse(&settings, config.as_ref(), &mut host) => {
+        lost = converse(&mut settings, config.as_ref(), &mut host) => {
             host.stop();
             return Err(lost.into());
         }
@@ -107,7 +106,7 @@ pub async fn run(path: &Path) -> Result<(), StartError> {
 
 /// Connects again and again, until something is gone that it governs.
 async fn converse(
-    settings: &Settings,
+    settings: &mut Settings,
     config: Option<&Arc<ClientConfig>>,
     host: &mut Host,
 ) -> kernel::Error {
@@ -132,8 +131,12 @@ async fn converse(
 }
 
 /// One connection; why it ended.
-async fn once(settings: &Settings, config: Option<&Arc<ClientConfig>>, host: &mut Host) -> String {
-    let client = match host.meanwhile(Client::connect(&settings.controller, config)).await {
+async fn once(
+    settings: &mut Settings,
+    config: Option<&Arc<ClientConfig>>,
+    host: &mut Host,
+) -> String {
+    let client = match host.meanwhile(settings.controllers.connect(config, SILENCE)).await {
         Some(Ok(client)) => client,
         Some(Err(error)) => return error.to_string(),
         None => return GONE.to_owned(),
@@ -145,7 +148,8 @@ async fn once(settings: &Settings, config: Option<&Arc<ClientConfig>>, host: &mu
         Some(Err(_)) => return "the controller does not answer".to_owned(),
         None => return GONE.to_owned(),
     };
-    tracing::info!("connected");
+    tracing::info!(controller = %settings.controllers.leader(), "connected");
+    let mut moved = std::pin::pin!(settings.controllers.moved(config));
     let (reader, writer) = tokio::io::split(stream);
     let mut lines = Lines::new(BufReader::new(reader), LINE);
     let mut outgoing = Outgoing::new(writer);
@@ -170,6 +174,7 @@ async fn once(settings: &Settings, config: Option<&Arc<ClientConfig>>, host: &mu
                     Err(_) => return "the controller is silent".to_owned(),
                 }
             }
+            () = &mut moved => return "another controller leads".to_owned(),
             () = host.ready() => {
                 host.attend(&mut reports);
                 if host.is_lost() {
@@ -253,7 +258,7 @@ mod tests {
     #[tokio::test]
     async fn a_lapse_ends_the_connection() {
         let Some(rig) = Rig::new() else { return };
-        let (listener, settings) = listening(&rig).await;
+        let (listener, mut settings) = listening(&rig).await;
         let mut host = Host::start(&settings).unwrap();
         let controller = async {
             let mut controller = Controller::accept(&listener).await;
@@ -263,7 +268,7 @@ mod tests {
             controller.hear().await
         };
         tokio::select! {
-            why = once(&settings, None, &mut host) => {
+            why = once(&mut settings, None, &mut host) => {
                 assert_eq!(why, agent::Lapse::Ended.to_string());
             }
             heard = controller => panic!("it goes on: {heard:?}"),
@@ -294,7 +299,7 @@ mod tests {
                 std::fs::remove_dir(&group).unwrap();
                 std::fs::create_dir(&group).unwrap();
             }
-            let ended = timeout(PATIENCE, converse(&settings, None, &mut host)).await;
+            let ended = timeout(PATIENCE, converse(&mut settings, None, &mut host)).await;
             let said = ended.expect("it goes on").to_string();
             host.stop();
             assert!(said.contains(&format!("{replaced} ")) && said.contains(" is gone"), "{said}");
@@ -305,7 +310,7 @@ mod tests {
     #[tokio::test]
     async fn what_one_connection_wished_for_no_other_is_told() {
         let Some(rig) = Rig::new() else { return };
-        let (listener, settings) = listening(&rig).await;
+        let (listener, mut settings) = listening(&rig).await;
         let mut host = Host::start(&settings).unwrap();
         let controller = async {
             let mut controller = Controller::accept(&listener).await;
@@ -323,7 +328,7 @@ mod tests {
             }
         };
         tokio::select! {
-            lost = converse(&settings, None, &mut host) => panic!("{lost}"),
+            lost = converse(&mut settings, None, &mut host) => panic!("{lost}"),
             () = controller => {}
         }
         host.stop();

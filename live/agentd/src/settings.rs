@@ -10,6 +10,7 @@ use model::Buffer;
 use protocol::agent::Host;
 use units::{Bytes, Rate};
 use wire::client::Address;
+use wire::controllers::{Controllers, MOST as MOST_CONTROLLERS};
 use wire::tls;
 
 type Read<T> = Result<T, DocumentError>;
@@ -25,8 +26,8 @@ pub struct Settings {
     pub file: String,
     /// Its name, as in its certificate.
     pub name: String,
-    /// Where the controller is.
-    pub controller: Address,
+    /// Where the controllers are.
+    pub controllers: Controllers,
     /// Its certificates.
     pub tls: Option<tls::Files>,
     /// Logs as JSON instead of text.
@@ -86,7 +87,7 @@ impl Settings {
         let mut root = Value::root(&document).fields()?;
         let name = root.need("name", "\"h1\"")?.name()?;
         let value = root.need("controller", "\"https://10.0.0.1:7443\"")?;
-        let controller: Address = value.text()?.parse().map_err(|error| value.error(error))?;
+        let controllers = read_controllers(&value)?;
         let tls = root.optional("tls", |value| {
             let mut fields = value.fields()?;
             let mut path = |key, example| fields.need(key, example)?.path(folder);
@@ -94,11 +95,13 @@ impl Settings {
                 ca: path("ca", "\"ca.crt\"")?,
                 certificate: path("certificate", "\"agent-h1.crt\"")?,
                 key: path("key", "\"agent-h1.key\"")?,
+                crl: None,
             };
             fields.done()?;
             Ok(files)
         })?;
-        if matches!(controller, Address::Tls(_)) && tls.is_none() {
+        let is_tls = |address: &Address| matches!(address, Address::Tls(_));
+        if tls.is_none() && controllers.addresses().iter().any(is_tls) {
             return Err(value.error("needs certificates; add a [tls] table"));
         }
         let formats = [("text", false), ("json", true)];
@@ -114,8 +117,19 @@ impl Settings {
         let ports = ports.collect::<Read<_>>()?;
         root.done()?;
         let file = file.to_owned();
-        Ok(Self { file, name, controller, tls, log_json, pacer, hosts, ports })
+        Ok(Self { file, name, controllers, tls, log_json, pacer, hosts, ports })
     }
+}
+
+/// The address of the only one, or a list.
+fn read_controllers(value: &Value<'_>) -> Read<Controllers> {
+    let address = |value: &Value<'_>| value.text()?.parse().map_err(|error| value.error(error));
+    if value.text().is_ok() {
+        return Ok(Controllers::from(address(value)?));
+    }
+    let all = value.list(MOST_CONTROLLERS)?.iter().map(address).collect::<Read<Vec<_>>>()?;
+    Controllers::new(all)
+        .ok_or_else(|| value.error("names nobody; write \"https://10.0.0.1:7443\""))
 }
 
 fn read_pacer(root: &mut Fields<'_>, name: &str) -> Read<kernel::PacerOptions> {

@@ -2,19 +2,25 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use control::{Config, Controller, Enforcement, HostConfig, PortConfig, SwitchConfig};
 use document::DocumentError;
+use protocol::operator::Act;
 use rustls::ServerConfig;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 use units::{Bytes, Span, Time};
 use wire::clock::Clock;
 use wire::tls;
 
+use crate::election::{self, Mandate, Office, Shelf, Stand, Standing};
 use crate::epoch::{State, StateError};
-use crate::hub::Hub;
+use crate::hub::{Hub, Role};
+use crate::journal::Journal;
 use crate::ledger::{Ledger, LedgerError};
 use crate::listen::{ListenError, Listener};
 use crate::metrics::Measures;
@@ -47,6 +53,9 @@ pub enum StartError {
     /// An address or a socket that can't be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// One can't stand for election.
+    #[error("[election]: {0}")]
+    Election(String),
     /// A thread or a signal that the system doesn't give.
     #[error("the system refuses a thread or a signal: {0}; raise TasksMax= of its unit")]
     System(#[from] std::io::Error),
@@ -61,6 +70,7 @@ pub enum StartError {
 pub fn check(path: &Path) -> Result<Option<String>, StartError> {
     let settings = Settings::load(path)?;
     settings.tls.as_ref().map(tls::server).transpose()?;
+    settings.election.as_ref().map(election::store).transpose()?;
     let policy = settings.control.policy_name.clone();
     Controller::new(settings.control, 1, Time::ZERO)?;
     Ok(no_effect(&policy))
@@ -73,57 +83,50 @@ fn no_effect(policy: &str) -> Option<String> {
 }
 
 /// Runs a controller until SIGTERM or SIGINT; SIGHUP has it read its configuration again.
-/// `ready` is called when all sockets listen.
+/// `ready` is called when all sockets listen. Of several controllers it leads while it is elected, and follows else.
+/// What is noted in `journal` is told to operators who ask.
 ///
 /// At the end nothing is taken back: what was granted stands until its lease is over.
 ///
 /// # Errors
-/// It can't start.
-pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
+/// It can't start, or can't lead although it is elected.
+pub async fn run(
+    path: &Path,
+    journal: Arc<Journal>,
+    ready: impl FnOnce(),
+) -> Result<(), StartError> {
     let settings = Settings::load(path)?;
     let mut hangup = signal(SignalKind::hangup())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let certificates = settings.tls.as_ref().map(tls::server).transpose()?;
     let certificates = Arc::new(RwLock::new(certificates.map(Arc::new)));
-    let state = State::open(&settings.state)?;
-    let ledger = Ledger::of(&settings.state);
-    let standing = ledger.standing()?;
-    let (listen, tls, bounds) = (settings.listen.clone(), settings.tls.is_some(), settings.bounds);
-    let http = bound(listen.http).await?;
-    let openflow = bound(listen.openflow).await?;
-    let openflow_tls = bound(listen.openflow_tls).await?;
-    let unix = listen::unix(&listen.socket)?;
-    let socket = Socket(listen.socket);
-    // Only now, for it removes old recordings: a start that fails leaves them alone.
-    let clock = Clock::start();
-    let measures = Arc::new(Measures::default());
-    let recorder = settings.recorder.as_ref();
-    let recorder = recorder
-        .map(|wanted| Recorder::start(wanted, &settings, state.epoch, Arc::clone(&measures)))
-        .transpose()?;
-    let (sender, events) = mpsc::channel(WAITING);
+    let ends = settings.tls.as_ref().map(tls::own_ends).transpose()?.unwrap_or_default();
+    let election = settings.election.clone();
+    let open = if election.is_some() { State::take } else { State::open };
+    let mut state = open(&settings.state)?;
+    let standing = Ledger::of(&settings.state).standing()?;
+    let listeners = Listeners::bind(&settings).await?;
+    let socket = Socket(settings.listen.socket.clone());
     let kept = Kept::of(&settings);
     let policy = settings.control.policy_name.clone();
-    let (changing, changes) = watch::channel(0);
-    let mut owner =
-        Owner::new(settings, state.epoch, clock, recorder, Arc::clone(&measures), changing)?;
-    owner.order_again(&standing);
-    let owner = tokio::spawn(owner.run(events));
-    let (stop, stopped) = watch::channel(false);
-    let hub = Arc::new(Hub::new(sender, bounds, measures, state.epoch, ledger, changes, stopped));
-
-    let mut tasks = vec![tokio::spawn(http::serve(unix, None, Arc::clone(&hub)))];
-    if let Some(listener) = http {
-        let certificates = tls.then(|| Arc::clone(&certificates));
-        tracing::info!(address = listener.place(), tls, "HTTP");
-        tasks.push(tokio::spawn(http::serve(listener, certificates, Arc::clone(&hub))));
-    }
-    for (listener, tls) in [(openflow, None), (openflow_tls, Some(Arc::clone(&certificates)))] {
-        let Some(listener) = listener else { continue };
-        tracing::info!(address = listener.place(), tls = tls.is_some(), "OpenFlow");
-        tasks.push(tokio::spawn(switches::serve(listener, tls, Arc::clone(&hub))));
-    }
+    let mut source = Source::of(path, &settings);
+    let measures = Arc::new(Measures::noting(journal));
+    measures.set_certificates(ends);
+    let serving = watch::channel(None).0;
+    let ground = Ground { listeners, certificates, measures, serving };
+    let stand = election.as_ref().map(|wanted| {
+        election::stand(wanted, state.epoch, Arc::clone(&ground.measures))
+            .map_err(StartError::Election)
+    });
+    let mut stand = stand.transpose()?;
+    let mut term = match &stand {
+        None => {
+            let role = Role::Leads { epoch: state.epoch, elected: None };
+            ground.lead(settings, role, Mandate::endless(), &standing)?
+        }
+        Some(stand) => ground.follow(&settings, stand),
+    };
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         epoch = state.epoch,
@@ -139,8 +142,9 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hangup.recv() => {
-                match reload(path, &certificates, &hub).await {
-                    Ok((fresh, policy)) => {
+                match reload(path, &ground.certificates, &term.hub).await {
+                    Ok((fresh, policy, read)) => {
+                        source = read;
                         match kept.differs(&fresh)[..] {
                             [] => tracing::info!(policy, "configuration read again"),
                             ref other => tracing::warn!(
@@ -154,20 +158,264 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
                     Err(error) => tracing::error!(%error, "configuration kept as it was"),
                 }
             }
+            office = turned(&mut stand, &mut term, state.epoch) => {
+                let (Some(stand), Some(wanted)) = (&stand, &election) else { continue };
+                let led = term.hub.role.epoch();
+                if led != 0 {
+                    ground.serving.send_replace(None);
+                    stand.give_up(led);
+                    tracing::warn!(epoch = led, "another leads, or the store is silent; deciding no more");
+                    let next = ground.follow(&source.settings()?, stand);
+                    std::mem::replace(&mut term, next).end().await;
+                    continue;
+                }
+                let Some(office) = office else { continue };
+                match ground.take_office(&source, &mut state, &standing, stand, wanted, &office).await {
+                    Ok(next) => {
+                        let former = std::mem::replace(&mut term, next);
+                        ground.serving.send_replace(Some(office.epoch));
+                        former.end_later();
+                        ground.measures.offices.fetch_add(1, Ordering::Relaxed);
+                        tracing::info!(epoch = office.epoch, "elected; deciding from now on");
+                    }
+                    Err(Unserved::Store(why)) => {
+                        tracing::error!(why, "elected, but the orders that stand can't be read");
+                        stand.give_up(office.epoch);
+                        tokio::time::sleep(RETRY).await;
+                    }
+                    Err(Unserved::Start(error)) => return Err(error),
+                }
+            }
         }
     }
     tracing::info!("ending; what was granted stands until its lease is over");
-    // No task may be left that holds the channel, then the machine's ends.
-    let _ = stop.send(true);
-    for task in &tasks {
-        task.abort();
-    }
-    drop(hub);
     drop(socket);
-    if tokio::time::timeout(std::time::Duration::from_secs(5), owner).await.is_err() {
-        tracing::warn!("a connection outlives the daemon's patience; cut off");
+    term.end().await;
+    if let Some(stand) = stand {
+        stand.release();
     }
     Ok(())
+}
+
+/// After an office that could not be begun.
+const RETRY: Duration = Duration::from_secs(1);
+/// Those who waited for word of a leader are answered within this time.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Waits until the office that is served is at an end, or, where none is, until one is won; gives it then. `last` is the
+/// highest epoch that was ever served.
+async fn turned(stand: &mut Option<Stand>, term: &mut Term, last: u64) -> Option<Office> {
+    let Some(stand) = stand else { return std::future::pending().await };
+    let led = Some(term.hub.role.epoch()).filter(|epoch| *epoch != 0);
+    let is_other = |standing: &Standing| {
+        let office = standing.office.as_ref().map(|office| office.epoch);
+        // What has ended may not have been told yet.
+        led.map_or(office > Some(last), |led| office != Some(led))
+    };
+    tokio::select! {
+        // Its mandate is over.
+        _ = async { term.owner.as_mut().expect("it is pending without").await }, if led.is_some() => {
+            term.owner = None;
+            None
+        }
+        standing = stand.standing.wait_for(is_other) => match standing {
+            Ok(standing) => standing.office.clone(),
+            // A thread that is gone leads no more.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// What the configuration was when it was read last.
+struct Source {
+    file: String,
+    text: String,
+    folder: PathBuf,
+}
+
+impl Source {
+    fn of(path: &Path, settings: &Settings) -> Self {
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        Self { file: settings.file.clone(), text: settings.text.clone(), folder }
+    }
+
+    fn settings(&self) -> Result<Settings, DocumentError> {
+        Settings::read(&self.file, &self.text, &self.folder)
+    }
+}
+
+/// What is listened on.
+struct Listeners {
+    unix: Arc<Listener>,
+    http: Option<Arc<Listener>>,
+    openflow: Option<Arc<Listener>>,
+    openflow_tls: Option<Arc<Listener>>,
+    tls: bool,
+}
+
+impl Listeners {
+    async fn bind(settings: &Settings) -> Result<Self, ListenError> {
+        let listen = &settings.listen;
+        let listeners = Self {
+            http: bound(listen.http).await?,
+            openflow: bound(listen.openflow).await?,
+            openflow_tls: bound(listen.openflow_tls).await?,
+            unix: Arc::new(listen::unix(&listen.socket)?),
+            tls: settings.tls.is_some(),
+        };
+        if let Some(http) = &listeners.http {
+            tracing::info!(address = http.place(), tls = listeners.tls, "HTTP");
+        }
+        for (listener, tls) in [(&listeners.openflow, false), (&listeners.openflow_tls, true)] {
+            let Some(listener) = listener else { continue };
+            tracing::info!(address = listener.place(), tls, "OpenFlow");
+        }
+        Ok(listeners)
+    }
+}
+
+/// Why an office is not served.
+enum Unserved {
+    Store(String),
+    Start(StartError),
+}
+
+impl<E: Into<StartError>> From<E> for Unserved {
+    fn from(error: E) -> Self {
+        Self::Start(error.into())
+    }
+}
+
+/// What outlives roles.
+struct Ground {
+    listeners: Listeners,
+    certificates: Arc<RwLock<Option<Arc<ServerConfig>>>>,
+    measures: Arc<Measures>,
+    /// The epoch of the office that is served.
+    serving: watch::Sender<Option<u64>>,
+}
+
+impl Ground {
+    /// Begins to decide.
+    fn lead(
+        &self,
+        settings: Settings,
+        role: Role,
+        mandate: Mandate,
+        standing: &[Act],
+    ) -> Result<Term, StartError> {
+        let epoch = role.epoch();
+        let (ledger, bounds) = (Ledger::of(&settings.state), settings.bounds);
+        let clock = Clock::start();
+        let measures = Arc::clone(&self.measures);
+        let recorder = settings.recorder.as_ref();
+        let recorder = recorder
+            .map(|wanted| Recorder::start(wanted, &settings, epoch, Arc::clone(&measures)))
+            .transpose()?;
+        let (sender, events) = mpsc::channel(WAITING);
+        let (changing, changes) = watch::channel(0);
+        let led = (epoch, mandate);
+        let mut owner =
+            Owner::new(settings, led, clock, recorder, Arc::clone(&measures), changing)?;
+        owner.order_again(standing);
+        let owner = tokio::spawn(owner.run(events));
+        let (stop, stopped) = watch::channel(false);
+        let hub = Arc::new(Hub::new(sender, bounds, measures, role, ledger, changes, stopped));
+        Ok(self.serve(hub, stop, Some(owner)))
+    }
+
+    /// Tells everybody who leads.
+    fn follow(&self, settings: &Settings, stand: &Stand) -> Term {
+        let (standing, serving) = (stand.standing.clone(), self.serving.subscribe());
+        let role = Role::Follows { standing, serving };
+        // Nobody hears what is said here.
+        let (sender, _) = mpsc::channel(1);
+        let (_, changes) = watch::channel(0);
+        let (stop, stopped) = watch::channel(false);
+        let (ledger, measures) = (Ledger::of(&settings.state), Arc::clone(&self.measures));
+        let bounds = settings.bounds;
+        let hub = Arc::new(Hub::new(sender, bounds, measures, role, ledger, changes, stopped));
+        self.serve(hub, stop, None)
+    }
+
+    /// Begins to decide under the epoch that was won, with the orders that stand: those of the last leader.
+    async fn take_office(
+        &self,
+        source: &Source,
+        state: &mut State,
+        standing: &[Act],
+        stand: &Stand,
+        wanted: &settings::Election,
+        office: &Office,
+    ) -> Result<Term, Unserved> {
+        state.raise(office.epoch)?;
+        let shelf = Shelf::of(wanted, office);
+        let kept = shelf.standing().await.map_err(Unserved::Store)?;
+        // The first leader of all brings what it had when it was alone.
+        let kept = kept.unwrap_or_else(|| standing.to_vec());
+        let elected = Some((stand.standing.clone(), Box::new(shelf)));
+        let role = Role::Leads { epoch: office.epoch, elected };
+        Ok(self.lead(source.settings()?, role, office.mandate.clone(), &kept)?)
+    }
+
+    fn serve(
+        &self,
+        hub: Arc<Hub>,
+        stop: watch::Sender<bool>,
+        owner: Option<JoinHandle<()>>,
+    ) -> Term {
+        let listeners = &self.listeners;
+        let unix = Arc::clone(&listeners.unix);
+        let mut tasks = vec![tokio::spawn(http::serve(unix, None, Arc::clone(&hub)))];
+        if let Some(listener) = &listeners.http {
+            let certificates = listeners.tls.then(|| Arc::clone(&self.certificates));
+            let listener = Arc::clone(listener);
+            tasks.push(tokio::spawn(http::serve(listener, certificates, Arc::clone(&hub))));
+        }
+        let certificates = Some(Arc::clone(&self.certificates));
+        for (listener, tls) in
+            [(&listeners.openflow, None), (&listeners.openflow_tls, certificates)]
+        {
+            let Some(listener) = listener.clone() else { continue };
+            tasks.push(tokio::spawn(switches::serve(listener, tls, Arc::clone(&hub))));
+        }
+        Term { hub, stop, owner, tasks }
+    }
+}
+
+/// A role, and those who are connected while it lasts.
+struct Term {
+    hub: Arc<Hub>,
+    stop: watch::Sender<bool>,
+    owner: Option<JoinHandle<()>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Term {
+    /// Ends it, with all connections.
+    async fn end(self) {
+        // No task may be left that holds the channel, then the machine's ends.
+        let _ = self.stop.send(true);
+        for task in &self.tasks {
+            task.abort();
+        }
+        drop(self.hub);
+        let Some(owner) = self.owner else { return };
+        if tokio::time::timeout(Duration::from_secs(5), owner).await.is_err() {
+            tracing::warn!("a connection outlives the daemon's patience; cut off");
+        }
+    }
+
+    /// Takes in nobody any more; those who wait for word of the leader still get it.
+    fn end_later(self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+        tokio::spawn(async move {
+            tokio::time::sleep(FAREWELL).await;
+            self.end().await;
+        });
+    }
 }
 
 /// Warns of a policy without effect.
@@ -178,9 +426,9 @@ fn warn_of(policy: &str) {
 }
 
 /// Listens on an address, where one is wanted.
-async fn bound(address: Option<SocketAddr>) -> Result<Option<Listener>, ListenError> {
+async fn bound(address: Option<SocketAddr>) -> Result<Option<Arc<Listener>>, ListenError> {
     match address {
-        Some(address) => listen::tcp(address).await.map(Some),
+        Some(address) => listen::tcp(address).await.map(|listener| Some(Arc::new(listener))),
         None => Ok(None),
     }
 }
@@ -201,6 +449,7 @@ struct Kept {
     listen: Listen,
     tls: bool,
     recorder: Option<settings::Recorder>,
+    election: Option<settings::Election>,
     mss: Bytes,
     enforcement: Enforcement,
     sample: Span,
@@ -226,6 +475,7 @@ impl Kept {
             parameters: _,
             bounds: _,
             recorder,
+            election,
             control,
         } = settings;
         let Config {
@@ -244,6 +494,8 @@ impl Kept {
             // No key sets it.
             discovered: _,
             limits: _,
+            tenants: _,
+            acting: _,
         } = control;
         Self {
             state: state.clone(),
@@ -251,6 +503,7 @@ impl Kept {
             listen: listen.clone(),
             tls: tls.is_some(),
             recorder: recorder.clone(),
+            election: election.clone(),
             mss: *mss,
             enforcement: *enforcement,
             sample: *sample,
@@ -271,6 +524,7 @@ impl Kept {
             ("[listen]", self.listen != fresh.listen),
             ("whether there is [tls]", self.tls != fresh.tls),
             ("[recorder]", self.recorder != fresh.recorder),
+            ("[election]", self.election != fresh.election),
             ("mss", self.mss != fresh.mss),
             ("control.enforcement", self.enforcement != fresh.enforcement),
             ("control.sample", self.sample != fresh.sample),
@@ -290,17 +544,21 @@ async fn reload(
     path: &Path,
     certificates: &RwLock<Option<Arc<ServerConfig>>>,
     hub: &Hub,
-) -> Result<(Kept, String), StartError> {
+) -> Result<(Kept, String, Source), StartError> {
     let settings = Settings::load(path)?;
     if let Some(files) = &settings.tls {
-        let fresh = Arc::new(tls::server(files)?);
+        let (fresh, revoked) = (Arc::new(tls::server(files)?), tls::revoked(files)?);
+        hub.measures.set_certificates(tls::own_ends(files)?);
         // A poisoned lock still holds whole certificates.
         *certificates.write().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
+        // Only now: who is cut off must not get in again.
+        hub.set_revoked(revoked);
     }
     hub.set_bounds(settings.bounds);
     let kept = Kept::of(&settings);
     let policy = settings.control.policy_name.clone();
-    // The machine lives as long as the daemon.
+    let source = Source::of(path, &settings);
+    // One that follows has no machine.
     let _ = hub.tell(&hub.operators, Event::Reload(Box::new(settings))).await;
-    Ok((kept, policy))
+    Ok((kept, policy, source))
 }

@@ -16,7 +16,8 @@ use rustix::fs::{FlockOperation, flock};
 pub struct State {
     /// Held locked until the end.
     _lock: File,
-    /// This start's epoch.
+    directory: PathBuf,
+    /// The last epoch that was raised.
     pub epoch: u64,
 }
 
@@ -57,11 +58,21 @@ pub enum StateError {
 const MOST: u64 = 4096;
 
 impl State {
-    /// Takes the directory and raises the epoch in it, durably.
+    /// Takes the directory and raises the epoch in it by one, durably.
     ///
     /// # Errors
     /// Another controller has it, it can't be written, or the epoch in it can't be read.
     pub fn open(directory: &Path) -> Result<Self, StateError> {
+        let mut state = Self::take(directory)?;
+        state.raise(state.epoch + 1)?;
+        Ok(state)
+    }
+
+    /// Takes the directory as it is.
+    ///
+    /// # Errors
+    /// As [`State::open`], but it isn't tried whether it can be written.
+    pub fn take(directory: &Path) -> Result<Self, StateError> {
         let wrong = |file: &Path| {
             let file = file.to_owned();
             move |error| StateError::File { file, error }
@@ -91,20 +102,28 @@ impl State {
         if last >= MOST_EPOCH {
             return Err(StateError::TooHigh { file, epoch: last });
         }
-        let epoch = last + 1;
-        let beside = directory.join("epoch.new");
+        Ok(Self { _lock: lock, directory: directory.to_owned(), epoch: last })
+    }
+
+    /// Raises the epoch to `epoch`, durably.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn raise(&mut self, epoch: u64) -> Result<(), StateError> {
+        let (file, beside) = (self.directory.join("epoch"), self.directory.join("epoch.new"));
         let written = write(&beside, epoch).and_then(|()| {
             fs::rename(&beside, &file)?;
-            File::open(directory)?.sync_all()
+            File::open(&self.directory)?.sync_all()
         });
-        written.map_err(wrong(&file))?;
+        written.map_err(|error| StateError::File { file, error })?;
+        self.epoch = epoch;
         // The next start writes over it: it needs no room, and a full disk doesn't stop it.
         if let Err(error) = write(&beside, epoch) {
             tracing::warn!(
                 file = %beside.display(), %error, "no room is kept for the next epoch: make room before a restart"
             );
         }
-        Ok(Self { _lock: lock, epoch })
+        Ok(())
     }
 }
 

@@ -3,12 +3,16 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use control::{Answers, ChannelId};
 use tokio::sync::{mpsc, oneshot, watch};
-use wire::identity::{Identity, Role};
+use wire::identity::{Identity, Role as Kind};
+use wire::tls::{self, Revoked};
 
+use crate::election::{Shelf, Standing};
 use crate::ledger::Ledger;
+use crate::listen::Peer;
 use crate::metrics::Measures;
 use crate::owner::{Event, Said};
 use crate::settings::Bounds;
@@ -29,21 +33,66 @@ pub struct Hub {
     connected: Mutex<Connected>,
     /// What is measured of the daemon.
     pub measures: Arc<Measures>,
-    /// The controller's epoch.
-    pub epoch: u64,
+    /// Whether it leads, and how the others are told.
+    pub role: Role,
     /// Orders of operators are carried out by who holds it.
     pub ledger: Arc<tokio::sync::Mutex<Ledger>>,
+    revoked: watch::Sender<Revoked>,
     changes: watch::Receiver<u64>,
     stopped: watch::Receiver<bool>,
+}
+
+/// The connections of an identity.
+#[derive(Default)]
+struct OfIdentity {
+    connections: usize,
+    /// When the certificate that was shown last ends, in seconds since 1970.
+    ends: Option<i64>,
+}
+
+/// What a controller is while its connections last.
+pub enum Role {
+    /// Alone, or the one of several that leads.
+    Leads {
+        /// Under which epoch.
+        epoch: u64,
+        /// How the election stands, and where the next leader finds orders, if there are several.
+        elected: Option<(watch::Receiver<Standing>, Box<Shelf>)>,
+    },
+    /// It has no machine: another leads, or nobody.
+    Follows {
+        /// How the election stands.
+        standing: watch::Receiver<Standing>,
+        /// The epoch under which it leads, and is ready, on other connections.
+        serving: watch::Receiver<Option<u64>>,
+    },
+}
+
+impl Role {
+    /// The epoch under which it leads; 0 where it doesn't.
+    pub const fn epoch(&self) -> u64 {
+        match self {
+            Self::Leads { epoch, .. } => *epoch,
+            Self::Follows { .. } => 0,
+        }
+    }
 }
 
 #[derive(Default)]
 struct Connected {
     /// Over the network, and over the Unix socket.
     by_way: [usize; 2],
-    by_identity: HashMap<Option<Identity>, usize>,
-    /// Applications, and how many connections have spoken for each.
-    applications: HashMap<Arc<str>, (usize, Arc<Tenant>)>,
+    by_identity: HashMap<Option<Identity>, OfIdentity>,
+    /// Applications that connections have spoken for.
+    applications: HashMap<Arc<str>, Speaking>,
+}
+
+/// The connections that have spoken for an application.
+struct Speaking {
+    connections: usize,
+    tenant: Arc<Tenant>,
+    /// When it was last noted that it is refused something.
+    refused: Option<Instant>,
 }
 
 /// The daemon is ending.
@@ -56,7 +105,7 @@ impl Hub {
         events: mpsc::Sender<Said>,
         bounds: Bounds,
         measures: Arc<Measures>,
-        epoch: u64,
+        role: Role,
         ledger: Ledger,
         changes: watch::Receiver<u64>,
         stopped: watch::Receiver<bool>,
@@ -72,8 +121,9 @@ impl Hub {
             channels: AtomicU64::new(1),
             connected: Mutex::default(),
             measures,
-            epoch,
+            role,
             ledger: Arc::new(tokio::sync::Mutex::new(ledger)),
+            revoked: watch::Sender::new(Revoked::default()),
             changes,
             stopped,
         }
@@ -144,6 +194,21 @@ impl Hub {
         self.changes.clone()
     }
 
+    /// What the authority has revoked: connections that were made with it end.
+    pub fn set_revoked(&self, revoked: Revoked) {
+        self.revoked.send_replace(revoked);
+    }
+
+    /// Who is connected with a certificate that ends before `before`, seconds since 1970, and when; the soonest first.
+    pub fn ending(&self, before: i64) -> Vec<(i64, String)> {
+        let connected = self.connected();
+        let of = connected.by_identity.iter();
+        let of = of.filter_map(|(who, of)| Some((of.ends?, who.as_ref()?.to_string())));
+        let mut soon: Vec<_> = of.filter(|(ends, _)| *ends < before).collect();
+        soon.sort_unstable();
+        soon
+    }
+
     /// Ends with the daemon.
     pub async fn stopped(&self) {
         let mut stopped = self.stopped.clone();
@@ -160,7 +225,7 @@ impl Hub {
         self.connected().by_way.iter().sum()
     }
 
-    /// A place for a connection of who has proved to be `identity`. Those over the Unix socket are counted by
+    /// A place for a connection of who has proved to be `peer`. Those over the Unix socket are counted by
     /// themselves, and operators always have one: whatever peers take, who operates this machine gets in.
     ///
     /// # Errors
@@ -168,22 +233,24 @@ impl Hub {
     pub fn admit(
         self: &Arc<Self>,
         is_local: bool,
-        identity: Option<Identity>,
+        peer: Option<Peer>,
     ) -> Result<Admission, &'static str> {
         let (bounds, mut connected) = (self.bounds(), self.connected());
-        let is_operator = identity.as_ref().is_some_and(|who| who.role == Role::Operator);
+        let identity = peer.as_ref().map(|peer| peer.identity.clone());
+        let is_operator = identity.as_ref().is_some_and(|who| who.role == Kind::Operator);
         if connected.by_way[usize::from(is_local)] >= bounds.connections && !is_operator {
             return Err("too many connections");
         }
         let own = connected.by_identity.entry(identity.clone()).or_default();
         // Without certificates all look the same.
-        if *own >= bounds.connections_per_identity && identity.is_some() {
+        if own.connections >= bounds.connections_per_identity && identity.is_some() {
             return Err("too many connections of this identity");
         }
-        *own += 1;
+        own.connections += 1;
+        own.ends = peer.as_ref().and_then(|peer| tls::ends(&peer.certificate));
         connected.by_way[usize::from(is_local)] += 1;
         let hub = Arc::clone(self);
-        Ok(Admission { hub, is_local, identity, applications: Mutex::default() })
+        Ok(Admission { hub, is_local, peer, applications: Mutex::default() })
     }
 }
 
@@ -191,14 +258,25 @@ impl Hub {
 pub struct Admission {
     hub: Arc<Hub>,
     is_local: bool,
-    identity: Option<Identity>,
+    /// Who it has proved to be, if anybody.
+    peer: Option<Peer>,
     applications: Mutex<Vec<Arc<str>>>,
 }
 
 impl Admission {
+    /// Waits until the authority has revoked the certificate that the peer has shown.
+    pub async fn revoked(&self) {
+        let Some(peer) = &self.peer else {
+            return std::future::pending().await;
+        };
+        let mut revoked = self.hub.revoked.subscribe();
+        // The hub holds the sender, and this the hub.
+        let _ = revoked.wait_for(|revoked| revoked.has(&peer.certificate)).await;
+    }
+
     /// Who it has proved to be; `None`: it may do everything.
-    pub const fn identity(&self) -> Option<&Identity> {
-        self.identity.as_ref()
+    pub fn identity(&self) -> Option<&Identity> {
+        self.peer.as_ref().map(|peer| &peer.identity)
     }
 
     /// Who it has proved to be, in words.
@@ -215,18 +293,25 @@ impl Admission {
         let mut spoken = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = !spoken.iter().any(|known| **known == *application);
         let mut connected = self.hub.connected();
-        if !is_new
-            && let Some((name, (_, tenant))) = connected.applications.get_key_value(application)
+        if !is_new && let Some((name, speaking)) = connected.applications.get_key_value(application)
         {
-            return (Arc::clone(name), Arc::clone(tenant));
+            return (Arc::clone(name), Arc::clone(&speaking.tenant));
         }
         let name: Arc<str> = application.into();
         let tenant = self.hub.tenants.of(Who::Application(Arc::clone(&name)));
         spoken.push(Arc::clone(&name));
-        let (count, tenant) =
-            connected.applications.entry(Arc::clone(&name)).or_insert((0, tenant));
-        *count += 1;
-        (name, Arc::clone(tenant))
+        let speaking = connected.applications.entry(Arc::clone(&name)).or_insert(Speaking {
+            connections: 0,
+            tenant,
+            refused: None,
+        });
+        speaking.connections += 1;
+        let (first, tenant) = (speaking.connections == 1, Arc::clone(&speaking.tenant));
+        drop(connected);
+        if first {
+            tracing::info!(application, by = self.who(), "application connected");
+        }
+        (name, tenant)
     }
 
     /// Whose share a question takes: operators' or the application's that is asked about. Who isn't known
@@ -234,7 +319,7 @@ impl Admission {
     pub fn asks_as(&self, application: &str) -> Arc<Tenant> {
         match self.identity() {
             None if self.is_local => Arc::clone(&self.hub.operators),
-            Some(Identity { role: Role::Operator, .. }) => Arc::clone(&self.hub.operators),
+            Some(Identity { role: Kind::Operator, .. }) => Arc::clone(&self.hub.operators),
             _ => self.hub.tenants.of(Who::Application(application.into())),
         }
     }
@@ -242,12 +327,25 @@ impl Admission {
     /// Whose share takes what isn't about an application.
     pub fn asks(&self) -> Arc<Tenant> {
         match self.identity() {
-            Some(Identity { role: Role::Application, name }) => self.asks_as(name),
-            Some(Identity { role: Role::Agent, name }) => {
+            Some(Identity { role: Kind::Application, name }) => self.asks_as(name),
+            Some(Identity { role: Kind::Agent, name }) => {
                 self.hub.tenants.of(Who::Agent(name.as_str().into()))
             }
             _ => Arc::clone(&self.hub.operators),
         }
+    }
+
+    /// Notes that declarations of an application are refused, once a second at most.
+    pub fn refused(&self, application: &str, number: usize, field: &str, reason: &str) {
+        let mut connected = self.hub.connected();
+        let Some(speaking) = connected.applications.get_mut(application) else { return };
+        let now = Instant::now();
+        if speaking.refused.is_some_and(|last| now - last < Duration::from_secs(1)) {
+            return;
+        }
+        speaking.refused = Some(now);
+        drop(connected);
+        tracing::warn!(application, number, field, reason, "declarations refused");
     }
 }
 
@@ -257,21 +355,22 @@ impl Drop for Admission {
         let spoken = spoken.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut connected = self.hub.connected();
         connected.by_way[usize::from(self.is_local)] -= 1;
-        let identity = self.identity.take();
-        if let Some(count) = connected.by_identity.get_mut(&identity) {
-            *count -= 1;
-            if *count == 0 {
+        let identity = self.peer.take().map(|peer| peer.identity);
+        if let Some(of) = connected.by_identity.get_mut(&identity) {
+            of.connections -= 1;
+            if of.connections == 0 {
                 connected.by_identity.remove(&identity);
             }
         }
         let mut gone = Vec::new();
         for application in spoken {
-            if let Some((count, _)) = connected.applications.get_mut(&application) {
-                *count -= 1;
-                if *count == 0
-                    && let Some((_, tenant)) = connected.applications.remove(&application)
+            if let Some(speaking) = connected.applications.get_mut(&application) {
+                speaking.connections -= 1;
+                if speaking.connections == 0
+                    && let Some(speaking) = connected.applications.remove(&application)
                 {
-                    gone.push((application, tenant));
+                    tracing::info!(application = &*application, "application has gone");
+                    gone.push((application, speaking.tenant));
                 }
             }
         }

@@ -6,13 +6,17 @@
 //!   channel and waits while that is full.
 //! - [`switches`] speaks OpenFlow's bytes over TCP and TLS, [`http`] JSON with applications, agents
 //!   and people; [`listen`] and [`hub`] are what they share: who comes in, who is connected.
+//! - [`journal`] keeps the latest of what is logged, for operators who ask.
+//! - [`election`] says which of several controllers leads.
 //! - [`epoch`] and [`ledger`] are what the daemon must not forget, [`recorder`] what it may, [`replay`] puts a
 //!   recording into the machine again, [`metrics`] is what is measured.
 #![forbid(unsafe_code)]
 
+pub mod election;
 pub mod epoch;
 pub mod http;
 pub mod hub;
+pub mod journal;
 pub mod ledger;
 pub mod listen;
 pub mod metrics;

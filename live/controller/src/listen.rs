@@ -128,6 +128,14 @@ impl std::fmt::Display for From {
     }
 }
 
+/// Who a peer has proved to be, by which certificate.
+pub struct Peer {
+    /// Who.
+    pub identity: Identity,
+    /// The certificate, DER.
+    pub certificate: Arc<[u8]>,
+}
+
 /// Has the peer prove who it is; without certificates there is nothing to prove. `None`: it had to give way to
 /// others meanwhile.
 ///
@@ -138,7 +146,7 @@ pub async fn identify(
     from: From,
     certificates: Option<&Certificates>,
     strangers: &Arc<Strangers>,
-) -> Result<Option<(Box<dyn Stream>, Option<Identity>)>, String> {
+) -> Result<Option<(Box<dyn Stream>, Option<Peer>)>, String> {
     let (Some(certificates), Some(from)) = (certificates, from.0) else {
         return Ok(Some((stream, None)));
     };
@@ -152,7 +160,7 @@ pub async fn identify(
 async fn prove(
     stream: Box<dyn Stream>,
     certificates: &Certificates,
-) -> Result<(Box<dyn Stream>, Option<Identity>), String> {
+) -> Result<(Box<dyn Stream>, Option<Peer>), String> {
     let config = certificates.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     let config = config.ok_or("no certificates")?;
     let handshake = timeout(HANDSHAKE, TlsAcceptor::from(config).accept(stream));
@@ -163,7 +171,8 @@ async fn prove(
     let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let shown = shown.ok_or("it showed no certificate")?;
     let identity = Identity::of_certificate(shown).map_err(|error| error.to_string())?;
-    Ok((Box::new(stream), Some(identity)))
+    let certificate = Arc::from(shown.as_ref());
+    Ok((Box::new(stream), Some(Peer { identity, certificate })))
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ use units::Time;
 use wire::clock::{Clock, duration};
 use wire::lines;
 
+use crate::election::Mandate;
 use crate::metrics::Measures;
 use crate::outlet::Outlet;
 use crate::queue::Queue;
@@ -114,6 +115,8 @@ impl Event {
 pub struct Owner {
     controller: Controller,
     epoch: u64,
+    /// Without it nothing is decided any more.
+    mandate: Mandate,
     /// The policy that decides now.
     policy: (String, Parameters),
     clock: Clock,
@@ -140,7 +143,7 @@ impl Owner {
     /// Settings that the machine finds contradictory.
     pub fn new(
         settings: Settings,
-        epoch: u64,
+        (epoch, mandate): (u64, Mandate),
         clock: Clock,
         recorder: Option<Recorder>,
         measures: Arc<Measures>,
@@ -150,6 +153,7 @@ impl Owner {
         Ok(Self {
             controller: Controller::new(settings.control, epoch, Time::ZERO)?,
             epoch,
+            mandate,
             policy,
             clock,
             recorder,
@@ -179,7 +183,7 @@ impl Owner {
         }
     }
 
-    /// Works until all who could tell something have gone.
+    /// Works until all who could tell something have gone, or the mandate is over.
     pub async fn run(mut self, mut said: mpsc::Receiver<Said>) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
@@ -200,6 +204,7 @@ impl Owner {
                     () = due => self.end_turn(Instant::now()),
                     // No turn: what is recorded must not change what is decided.
                     () = digest_due => {}
+                    () = self.mandate.ended() => {}
                 }
             }
             if !batch.is_empty() || !self.queue.is_empty() {
@@ -209,6 +214,9 @@ impl Owner {
                     self.queue.push(&tenant, (event, turn), is_urgent);
                 }
                 self.turn();
+            }
+            if !self.mandate.holds() {
+                break;
             }
             if let Some(recorder) = &mut self.recorder {
                 recorder.flush(self.clock.now());
@@ -271,6 +279,12 @@ impl Owner {
             if let Some(recorder) = &mut self.recorder {
                 recorder.decided(&out);
             }
+            // Another may lead already. Who waits for an answer gets none.
+            if !self.mandate.holds() {
+                self.answers.clear();
+                self.ordered.clear();
+                return;
+            }
             if self.send(now, out) {
                 break;
             }
@@ -300,6 +314,7 @@ impl Owner {
             Event::SwitchConnected(channel, identity, outlet) => {
                 self.switches.insert(channel, outlet);
                 let identity = identity.as_deref();
+                tracing::info!(identity, channel = channel.0, "switch connected");
                 self.input(now, Input::SwitchConnected { channel, identity });
             }
             Event::SwitchBytes(channel, bytes) => {
@@ -314,6 +329,7 @@ impl Owner {
             }
             Event::AgentConnected(channel, identity, outlet) => {
                 self.agents.insert(channel, outlet);
+                tracing::info!(agent = identity, channel = channel.0, "agent connected");
                 self.input(now, Input::AgentConnected { channel, identity: &identity });
             }
             Event::Reported(channel, report) => {
@@ -397,8 +413,10 @@ impl Owner {
         if let Some(recorder) = &mut self.recorder {
             recorder.decided(&out);
         }
-        self.send(now, out);
-        self.tell_followers();
+        if self.mandate.holds() {
+            self.send(now, out);
+            self.tell_followers();
+        }
     }
 
     /// Wakes who waits for what changes for an application.
@@ -519,7 +537,8 @@ mod tests {
                     [[host]]\nname = \"h0\"\naddresses = [\"10.0.0.1\"]\n";
         let settings = Settings::read("c", text, std::path::Path::new("/")).unwrap();
         let (changes, _follower) = watch::channel(0);
-        Owner::new(settings, 1, Clock::start(), None, Arc::default(), changes).unwrap()
+        let led = (1, Mandate::endless());
+        Owner::new(settings, led, Clock::start(), None, Arc::default(), changes).unwrap()
     }
 
     fn hello() -> Report {

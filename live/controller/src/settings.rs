@@ -1,19 +1,22 @@
 //! The configuration file: one TOML document. `docs/operating.md` explains every key.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use control::{
     Change, Config, Enforcement, HostConfig, LEASES, Limits, PERIODS, PortConfig, SwitchConfig,
-    wrong_sample,
+    Tenant, wrong_cgroup, wrong_sample,
 };
 use document::fields::{Fields, Once, Value, between};
 use document::{Document, DocumentError, policies, topology};
 use model::{NodeKind, Topology};
 use policy::{Messages, Parameters};
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use units::Bytes;
+use units::{Bytes, Span};
+use wire::client::Address;
 use wire::tls;
 
 type Read<T> = Result<T, DocumentError>;
@@ -48,6 +51,8 @@ pub struct Settings {
     pub bounds: Bounds,
     /// Where inputs are recorded.
     pub recorder: Option<Recorder>,
+    /// Through what several controllers agree on one.
+    pub election: Option<Election>,
     /// What the machine inside is told.
     pub control: Config,
 }
@@ -103,6 +108,23 @@ pub struct Recorder {
     pub files: usize,
 }
 
+/// Through what several controllers agree on one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Election {
+    /// What this one is called.
+    pub name: String,
+    /// Where others find it.
+    pub address: Address,
+    /// The members of etcd.
+    pub etcd: Vec<Address>,
+    /// The certificates that they want.
+    pub tls: Option<tls::Files>,
+    /// What its keys begin with.
+    pub prefix: String,
+    /// How long one leads without word of etcd.
+    pub lease: Span,
+}
+
 impl Settings {
     /// What this changes of a controller that runs; `policy` is the one that decides there.
     pub fn change(self, policy: &mut (String, Parameters)) -> Change {
@@ -113,7 +135,13 @@ impl Settings {
             *policy = asked;
             Some((policy.0.clone(), self.control.policy))
         };
-        Change { policy: fresh, limits: Some(self.control.limits), lease: Some(self.control.lease) }
+        Change {
+            policy: fresh,
+            limits: Some(self.control.limits),
+            lease: Some(self.control.lease),
+            tenants: Some(self.control.tenants),
+            acting: Some(self.control.acting),
+        }
     }
 
     /// Reads the file at `path`.
@@ -143,10 +171,12 @@ impl Settings {
         let mss = root.or("mss", model::MSS, |v| Ok(Bytes::new(v.integer(64..=65_000)?)))?;
         let (parameters, mut control) = read_policy(&policy, mss)?;
         read_nodes(&mut root, topology, &mut control)?;
+        read_tenants(&mut root, &mut control)?;
         root.or("control", (), |value| read_control(value, &mut control))?;
         let mut bounds = Bounds::default();
         root.or("limits", (), |value| read_limits(value, &mut control.limits, &mut bounds))?;
         let recorder = root.optional("recorder", |value| read_recorder(value, folder))?;
+        let election = root.optional("election", |value| read_election(value, folder))?;
         root.done()?;
         let (file, text) = (file.to_owned(), text.to_owned());
         Ok(Self {
@@ -160,6 +190,7 @@ impl Settings {
             parameters,
             bounds,
             recorder,
+            election,
             control,
         })
     }
@@ -194,6 +225,7 @@ fn read_tls(value: &Value<'_>, folder: &Path) -> Read<tls::Files> {
         ca: fields.need("ca", "\"ca.crt\"")?.path(folder)?,
         certificate: fields.need("certificate", "\"controller-main.crt\"")?.path(folder)?,
         key: fields.need("key", "\"controller-main.key\"")?.path(folder)?,
+        crl: fields.optional("crl", |v| v.path(folder))?,
     };
     fields.done()?;
     Ok(files)
@@ -269,6 +301,7 @@ fn read_nodes(root: &mut Fields<'_>, topology: Topology, control: &mut Config) -
         let ethernet = fields.tables("ethernet", 64)?;
         let ethernet = ethernet.iter().map(|v| macs.take(read_ethernet(v)?, v));
         let ethernet = ethernet.collect::<Read<_>>()?;
+        read_agent(&mut fields, &topology.nodes()[node.index()].name, control)?;
         fields.done()?;
         control.hosts.push(HostConfig { node, addresses, ethernet });
     }
@@ -281,6 +314,7 @@ fn read_nodes(root: &mut Fields<'_>, topology: Topology, control: &mut Config) -
         let datapath = fields.need("datapath_id", "\"0x1\"")?;
         let datapath_id = datapaths.take(read_datapath(&datapath)?, &datapath)?;
         let windows = fields.or("windows", false, Value::flag)?;
+        read_agent(&mut fields, &topology.nodes()[node.index()].name, control)?;
         fields.done()?;
         control.switches.push(SwitchConfig { node, datapath_id, windows });
     }
@@ -305,6 +339,68 @@ fn read_nodes(root: &mut Fields<'_>, topology: Topology, control: &mut Config) -
     drop((hosts, switches, names));
     control.topology = topology;
     Ok(())
+}
+
+/// The agent that alone may act for a node.
+fn read_agent(fields: &mut Fields<'_>, node: &str, control: &mut Config) -> Read<()> {
+    let agent = fields.optional("agent", Value::name)?;
+    control.acting.extend(agent.map(|agent| (node.to_owned(), agent)));
+    Ok(())
+}
+
+/// `[[tenant]]`: who may declare what.
+fn read_tenants(root: &mut Fields<'_>, control: &mut Config) -> Read<()> {
+    let names = topology::names(&control.topology, |kind| kind == NodeKind::Host);
+    let (mut applications, mut groups) = (Once::default(), Once::default());
+    let mut named: BTreeMap<String, usize> = BTreeMap::new();
+    let mut tenants = Vec::new();
+    for value in root.tables("tenant", MOST)? {
+        let mut fields = value.fields()?;
+        let name = fields.need("application", "\"wordcount\"")?;
+        let application = applications.take(name.name()?, &name)?;
+        let hosts = fields.need("hosts", "[\"h1\", \"h2\"]")?.list(MOST)?;
+        let hosts = hosts.iter().map(|host| {
+            topology::named(host, "host", &names)?;
+            Ok(host.text()?.to_owned())
+        });
+        let hosts = hosts.collect::<Read<Vec<_>>>()?;
+        let ports = fields.tables("ports", 64)?;
+        let ports = ports.iter().map(read_ports).collect::<Read<_>>()?;
+        let mut cgroups = Vec::new();
+        for group in fields.tables("cgroups", 64)? {
+            let path = group.text()?;
+            if let Some(wrong) = wrong_cgroup(path) {
+                return Err(group.error(wrong));
+            }
+            for host in &hosts {
+                groups.take((host.clone(), path.to_owned()), &group)?;
+                let count = named.entry(host.clone()).or_default();
+                *count += 1;
+                if *count > Tenant::MOST_CGROUPS {
+                    let most = Tenant::MOST_CGROUPS;
+                    return Err(group.error(format_args!(
+                        "is one too many at {host}, which has {most} of tenants; name groups above them"
+                    )));
+                }
+            }
+            cgroups.push(path.to_owned());
+        }
+        let (jobs, flows) = (fields.optional("jobs", count)?, fields.optional("flows", count)?);
+        fields.done()?;
+        tenants.push(Tenant { application, hosts, ports, cgroups, jobs, flows });
+    }
+    control.tenants = tenants;
+    Ok(())
+}
+
+/// A port, or a range of them such as `"5000-5100"`.
+fn read_ports(value: &Value<'_>) -> Read<RangeInclusive<u16>> {
+    let wrong = || value.error("is no port; write \"5000\" or \"5000-5100\"");
+    let text = value.text()?;
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0);
+    let range = port(first).zip(port(last)).filter(|(first, last)| first <= last);
+    range.map(|(first, last)| first..=last).ok_or_else(wrong)
 }
 
 fn read_ethernet(value: &Value<'_>) -> Read<[u8; 6]> {
@@ -384,6 +480,38 @@ fn count(value: &Value<'_>) -> Read<usize> {
 fn memory(value: &Value<'_>) -> Read<usize> {
     let bytes = between(value, Bytes::new(16 << 20), Bytes::new(1 << 46))?;
     Ok(usize::try_from(bytes.get()).unwrap_or(usize::MAX))
+}
+
+fn read_election(value: &Value<'_>, folder: &Path) -> Read<Election> {
+    let mut fields = value.fields()?;
+    let name = fields.need("name", "\"ctl1\"")?.name()?;
+    let own = fields.need("address", "\"https://10.0.0.1:7443\"")?;
+    let address = read_address(&own)?;
+    if matches!(address, Address::Unix(_)) {
+        return Err(own.error("is of this machine alone; write https://HOST:PORT"));
+    }
+    let members = fields.need("etcd", "[\"https://10.0.0.1:2379\"]")?;
+    let mut known = Once::default();
+    let etcd = members.list(16)?;
+    let etcd = etcd.iter().map(|v| known.take(v.text()?.to_owned(), v).and(read_address(v)));
+    let etcd = etcd.collect::<Read<Vec<_>>>()?;
+    if etcd.is_empty() {
+        return Err(members.error("names no member; write [\"https://10.0.0.1:2379\"]"));
+    }
+    let tls = fields.optional("tls", |value| read_tls(value, folder))?;
+    if tls.is_none() && etcd.iter().any(|address| matches!(address, Address::Tls(_))) {
+        return Err(members.error("need certificates; add an [election.tls] table"));
+    }
+    let prefix = fields.or("prefix", "/watermaster/".to_owned(), |v| Ok(v.text()?.to_owned()))?;
+    let lease = fields.or("lease", Span::from_secs(2), |v| {
+        between(v, Span::from_millis(500), Span::from_secs(60))
+    })?;
+    fields.done()?;
+    Ok(Election { name, address, etcd, tls, prefix, lease })
+}
+
+fn read_address(value: &Value<'_>) -> Read<Address> {
+    value.text()?.parse().map_err(|error| value.error(error))
 }
 
 fn octets(value: &Value<'_>) -> Read<usize> {
@@ -471,6 +599,53 @@ mod tests {
         for level in ["infoo", "info,delay", "", "delay=infoo"] {
             let why = read(level).map(drop).unwrap_err().to_string();
             assert!(why.contains("write \"info\" or \"debug\""), "{why}");
+        }
+    }
+
+    #[test]
+    fn tenants_and_agents_of_nodes_are_read_and_what_is_wrong_is_named() {
+        let text = |host: &str, tenant: &str| {
+            format!(
+                "state = \"s\"\nlisten.http = \"127.0.0.1:0\"\npolicy.name = \"tcp\"\n[topology]\n\
+                 kind = \"star\"\nhosts = 2\naccess = {{ capacity = \"1 Gbit/s\", delay = \"1 us\" }}\n\
+                 [[host]]\nname = \"h0\"\naddresses = [\"10.0.0.1\"]\n{host}\n[[tenant]]\n{tenant}\n"
+            )
+        };
+        let read = |host: &str, tenant: &str| {
+            Settings::read("c.toml", &text(host, tenant), Path::new(""))
+                .map(|settings| (settings.control.acting, settings.control.tenants))
+                .map_err(|error| error.to_string())
+        };
+        let good = "application = \"wordcount\"\nhosts = [\"h0\"]\n\
+            ports = [\"5000\", \"6000-6010\"]\ncgroups = [\"/a.slice\"]\njobs = 3\nflows = 4";
+        let (acting, tenants) = read("agent = \"a\"", good).unwrap();
+        assert_eq!(acting, [("h0".to_owned(), "a".to_owned())]);
+        let tenant = Tenant {
+            application: "wordcount".to_owned(),
+            hosts: vec!["h0".to_owned()],
+            ports: vec![5000..=5000, 6000..=6010],
+            cgroups: vec!["/a.slice".to_owned()],
+            jobs: Some(3),
+            flows: Some(4),
+        };
+        assert_eq!(tenants, [tenant]);
+        let other =
+            "\n[[tenant]]\napplication = \"other\"\nhosts = [\"h0\"]\ncgroups = [\"/a.slice\"]";
+        for (host, tenant, wrong) in [
+            ("agent = \"a b\"", good, "host[0].agent"),
+            ("", "application = \"w\"", "tenant[0].hosts"),
+            ("", "application = \"w\"\nhosts = [\"h9\"]", "tenant[0].hosts[0]"),
+            ("", "application = \"w\"\nhosts = [\"h0\"]\nports = [\"0\"]", "tenant[0].ports[0]"),
+            ("", "application = \"w\"\nhosts = [\"h0\"]\nports = [\"9-8\"]", "tenant[0].ports[0]"),
+            (
+                "",
+                "application = \"w\"\nhosts = [\"h0\"]\ncgroups = [\"a\"]",
+                "tenant[0].cgroups[0]",
+            ),
+            ("", &format!("{good}{other}"), "tenant[1].cgroups[0]"),
+        ] {
+            let error = read(host, tenant).unwrap_err();
+            assert!(error.contains(wrong), "{wrong}: {error}");
         }
     }
 }

@@ -7,6 +7,7 @@ use wire::Stream;
 use wire::identity::Role;
 use wire::tls::why_lost;
 
+use crate::http::REVOKED;
 use crate::hub::Hub;
 use crate::listen::{Certificates, From, Listener, identify};
 use crate::outlet::outlet;
@@ -17,7 +18,7 @@ use crate::tenant::Who;
 const CHUNK: usize = 64 << 10;
 
 /// Accepts switches until the daemon ends.
-pub async fn serve(listener: Listener, certificates: Option<Certificates>, hub: Arc<Hub>) {
+pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, hub: Arc<Hub>) {
     loop {
         let (stream, from) = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -39,14 +40,13 @@ async fn connection(
     hub: &Arc<Hub>,
 ) -> Result<(), String> {
     let proved = identify(stream, from, certificates.as_ref(), &hub.strangers).await?;
-    let Some((stream, identity)) = proved else { return Ok(()) };
-    if let Some(identity) = &identity
-        && identity.role != Role::Switch
-    {
+    let Some((stream, peer)) = proved else { return Ok(()) };
+    let identity = peer.as_ref().map(|peer| &peer.identity);
+    if let Some(identity) = identity.filter(|identity| identity.role != Role::Switch) {
         return Err(format!("{identity} is no switch"));
     }
-    let name = identity.as_ref().map(|identity| identity.name.clone());
-    let _admission = hub.admit(false, identity)?;
+    let name = identity.map(|identity| identity.name.clone());
+    let admission = hub.admit(false, peer)?;
     let channel = hub.channel();
     let (outlet, drain) = outlet();
     let (mut reader, writer) = tokio::io::split(stream);
@@ -72,6 +72,7 @@ async fn connection(
     let ended = tokio::select! {
         ended = receive => ended,
         sent = drain.run(writer) => sent.map_err(|error| why_lost(&error)),
+        () = admission.revoked() => Err(REVOKED.to_owned()),
         () = hub.stopped() => Ok(()),
     };
     // There may be no machine any more to tell.

@@ -11,6 +11,7 @@
 #include "watermaster.h"
 #include "lease.h"
 
+#define CALLBACKS (BPF_SOCK_OPS_RTT_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG)
 #define UNLIMITED 0xffffffffu // SO_MAX_PACING_RATE reads it as no limit
 
 struct {
@@ -35,6 +36,14 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } group SEC(".maps");
+
+// How many open connections have a limit applied.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} held SEC(".maps");
 
 // Control groups within each other that are looked at; nobody has so many.
 #define DEPTH 64
@@ -114,12 +123,21 @@ static __always_inline __u32 decide(struct tcp_sock *tp, struct wm_socket *own, 
 	return own->before < UNLIMITED ? own->before : UNLIMITED;
 }
 
+// Counts a connection that is held from now on, or no more.
+static __always_inline void count(bool was, bool is)
+{
+	__u32 only = 0;
+	__u64 *counter = bpf_map_lookup_elem(&held, &only);
+	if (counter && was != is)
+		__sync_fetch_and_add(counter, is ? 1 : -1);
+}
+
 SEC("sockops")
 int govern(struct bpf_sock_ops *ops)
 {
 	__u32 op = ops->op;
 	bool fresh = op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB || op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB;
-	if (!fresh && op != BPF_SOCK_OPS_RTT_CB && op != BPF_SOCK_OPS_RTO_CB)
+	if (!fresh && op != BPF_SOCK_OPS_RTT_CB && op != BPF_SOCK_OPS_RTO_CB && op != BPF_SOCK_OPS_STATE_CB)
 		return 1;
 	struct bpf_sock *sk = ops->sk;
 	if (!sk)
@@ -131,13 +149,20 @@ int govern(struct bpf_sock_ops *ops)
 		own->timeouts++;
 		return 1;
 	}
+	if (op == BPF_SOCK_OPS_STATE_CB) {
+		// What was applied stays with the socket, which may connect again.
+		if (ops->args[1] == TCP_CLOSE)
+			count(own->applied, false);
+		return 1;
+	}
 	if (fresh)
-		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_RTT_CB_FLAG |
-						       BPF_SOCK_OPS_RTO_CB_FLAG);
+		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | CALLBACKS);
+	bool was = own->applied && !fresh;
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 1;
 	__u32 rate = decide(tp, own, true);
+	count(was, own->applied);
 	if (rate)
 		bpf_setsockopt(ops, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 	return 1;
@@ -184,7 +209,7 @@ int adopt(struct bpf_iter__tcp *ctx)
 		int flags = 0;
 		if (bpf_getsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
 			return 0;
-		flags |= BPF_SOCK_OPS_RTT_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG;
+		flags |= CALLBACKS;
 		if (bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
 			return 0;
 	}
@@ -192,7 +217,9 @@ int adopt(struct bpf_iter__tcp *ctx)
 		bpf_sk_storage_get(&sockets, tp, 0, governed ? BPF_SK_STORAGE_GET_F_CREATE : 0);
 	if (!own)
 		return 0;
+	bool was = own->applied;
 	__u32 rate = decide(tp, own, governed);
+	count(was, own->applied);
 	if (rate)
 		bpf_setsockopt(tp, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 	if (!governed) {
@@ -204,17 +231,21 @@ int adopt(struct bpf_iter__tcp *ctx)
 	return 0;
 }
 
-// Writes a record for each connection that the programs above know, of all namespaces.
-SEC("iter/bpf_sk_storage_map")
-int report(struct bpf_iter__bpf_sk_storage_map *ctx)
+// Writes a record for each connection that the programs above know, of one namespace. An iterator over the map of
+// sockets would reach all namespaces at once, but there are kernels that refuse it.
+SEC("iter/tcp")
+int report(struct bpf_iter__tcp *ctx)
 {
-	struct sock *sk = ctx->sk;
-	struct wm_socket *own = ctx->value;
-	if (!sk || !own)
+	struct sock_common *common = ctx->sk_common;
+	if (!common)
 		return 0;
-	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(common);
 	if (!tp)
 		return 0;
+	struct wm_socket *own = bpf_sk_storage_get(&sockets, tp, 0, 0);
+	if (!own)
+		return 0;
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
 	struct wm_statistics line = {};
 	name_of(&sk->__sk_common, &line.connection);
 	line.namespace = sk->__sk_common.skc_net.net->ns.inum;

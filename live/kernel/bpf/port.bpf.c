@@ -2,7 +2,8 @@
 // A port of a switch that is a Linux interface: data leaves through it, acknowledgements return.
 //
 // On the way out: a virtual queue with thresholds (SDTCP, section 3.2), CE marks, classes of HTB, and
-// the volume of each flow. On the way in: windows of acknowledgements are capped (section 3.5).
+// the volume of each flow. On the way in: windows of acknowledgements are capped (section 3.5),
+// by how congested the port is.
 // Nothing here drops a packet.
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -500,7 +501,12 @@ int returning(struct __sk_buff *skb)
 	struct wm_window *entry = bpf_map_lookup_elem(&windows, &name);
 	if (!entry || !holds(entry->epoch))
 		entry = bpf_map_lookup_elem(&windows, &everyone);
-	if (!entry || !holds(entry->epoch))
+	struct queue *queue = bpf_map_lookup_elem(&queues, &zero);
+	if (!entry || !holds(entry->epoch) || !queue)
+		return TC_ACT_UNSPEC;
+	// The program on the way out changes it as soon as it sees a threshold passed: no lock is needed to read a number.
+	struct wm_cap *chosen = &entry->caps[*(volatile __u32 *)&queue->level % WM_SEVERITIES];
+	if (chosen->octets == WM_UNCAPPED)
 		return TC_ACT_UNSPEC;
 
 	__u32 both = WM_SENDER_SYN | WM_RECEIVER_SYN;
@@ -512,8 +518,8 @@ int returning(struct __sk_buff *skb)
 	bool scaled = (flow->flags & both) == both && !(packet.flags & SYN);
 	__u32 scale = scaled ? flow->scale & 15 : 0;
 	__u32 segment = flow->segment < config->segment ? flow->segment : config->segment;
-	__u64 floor = (__u64)entry->floor * segment;
-	__u64 cap = entry->octets > floor ? entry->octets : floor;
+	__u64 floor = (__u64)chosen->floor * segment;
+	__u64 cap = chosen->octets > floor ? chosen->octets : floor;
 	__u64 units = cap >> scale;
 	if (units << scale < floor)
 		units++;

@@ -30,13 +30,13 @@ enum { BPF_F_NO_PREALLOC = 1 };
 enum { BPF_ANY = 0 };
 enum { BPF_SK_STORAGE_GET_F_CREATE = 1 };
 enum { BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4, BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB = 5,
-       BPF_SOCK_OPS_RTO_CB = 8, BPF_SOCK_OPS_RTT_CB = 12 };
-enum { BPF_SOCK_OPS_RTO_CB_FLAG = 1, BPF_SOCK_OPS_RTT_CB_FLAG = 8 };
+       BPF_SOCK_OPS_RTO_CB = 8, BPF_SOCK_OPS_STATE_CB = 10, BPF_SOCK_OPS_RTT_CB = 12 };
+enum { BPF_SOCK_OPS_RTO_CB_FLAG = 1, BPF_SOCK_OPS_STATE_CB_FLAG = 4, BPF_SOCK_OPS_RTT_CB_FLAG = 8 };
 enum { TCP_BPF_SOCK_OPS_CB_FLAGS = 1008 };
 enum { SOL_SOCKET = 1, SOL_TCP = 6, SO_MAX_PACING_RATE = 47 };
 enum { AF_INET = 2, AF_INET6 = 10 };
 enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_SYN_RECV = 3, TCP_FIN_WAIT1 = 4,
-       TCP_CLOSE_WAIT = 8, TCP_LAST_ACK = 9, TCP_CLOSING = 11 };
+       TCP_CLOSE = 7, TCP_CLOSE_WAIT = 8, TCP_LAST_ACK = 9, TCP_CLOSING = 11 };
 enum { ETH_P_IP = 0x0800, ETH_P_IPV6 = 0x86dd, IPPROTO_TCP = 6 };
 enum { CLOCK_MONOTONIC = 1 };
 enum { TC_ACT_UNSPEC = -1 };
@@ -236,18 +236,6 @@ struct bpf_iter__tcp {
 		struct sock_common *sk_common;
 	};
 };
-struct bpf_iter__bpf_sk_storage_map {
-	union {
-		struct bpf_iter_meta *meta;
-	};
-	union {
-		struct sock *sk;
-	};
-	union {
-		void *value;
-	};
-};
-
 #pragma clang attribute pop
 
 /* Its numbers are the kernel's own affair: asked for at loading. */

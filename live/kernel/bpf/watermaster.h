@@ -76,11 +76,21 @@ struct wm_port {
 	__u32 unused;
 };
 
-struct wm_window {
-	__u64 epoch;
-	__u64 first; /* when it was first written into a packet; 0: not yet */
+enum {
+	WM_SEVERITIES = 4, /* from WM_RECOVERED to WM_HIGH */
+	WM_UNCAPPED = 0xffffffff, /* octets of no cap */
+};
+
+/* A cap; of a window by how congested the port is. */
+struct wm_cap {
 	__u32 octets;
 	__u32 floor; /* segments that always fit */
+};
+
+struct wm_window {
+	__u64 epoch;
+	__u64 first; /* when one was first written into a packet; 0: not yet */
+	struct wm_cap caps[WM_SEVERITIES];
 };
 
 struct wm_class {

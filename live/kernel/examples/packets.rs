@@ -31,7 +31,7 @@ const STAGES: [(&str, Stand); 4] = [
         port.watch(Some(Watch { rate, buffer, thresholds: None, mark: None })).unwrap();
     }),
     ("a class and a window for it, 2000 for others", |port| {
-        let window = Some(Cap { bytes: Bytes::new(1 << 20), floor_segments: 2 });
+        let window = Some(Cap { bytes: Bytes::new(1 << 20), floor_segments: 2 }.into());
         for source in 6_000..8_000 {
             let source = SocketAddr::from(([10, 0, 0, 1], source));
             let other = Connection { source, ..connection() };
@@ -42,7 +42,7 @@ const STAGES: [(&str, Stand); 4] = [
         port.cap(Some(&connection()), window).unwrap();
     }),
     ("a window for all instead of its own", |port| {
-        let window = Some(Cap { bytes: Bytes::new(1 << 20), floor_segments: 2 });
+        let window = Some(Cap { bytes: Bytes::new(1 << 20), floor_segments: 2 }.into());
         port.cap(Some(&connection()), None).unwrap();
         port.cap(None, window).unwrap();
     }),

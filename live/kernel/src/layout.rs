@@ -23,6 +23,9 @@ pub(crate) const HIGH: u32 = 3;
 pub(crate) const OPENED: u32 = 4;
 pub(crate) const CLOSED_FLOW: u32 = 5;
 
+/// The octets of no cap.
+pub(crate) const UNCAPPED: u32 = u32::MAX;
+
 /// The flags of a flow: whose SYN was seen, whose SYN had a window scale, whether it has ended.
 pub(crate) const SENDER_SYN: u8 = 1;
 pub(crate) const SENDER_SCALE: u8 = 2;

@@ -24,6 +24,7 @@ pub(crate) static PACE: Compiled = Compiled {
         ("limits", CONNECTION, 16),
         ("sockets", 4, 24),
         ("group", 4, 8),
+        ("held", 4, 8),
     ],
 };
 
@@ -35,7 +36,7 @@ pub(crate) static PORT: Compiled = Compiled {
         ("port", 4, 64),
         ("counters", 4, 80),
         ("flows", CONNECTION, 40),
-        ("windows", CONNECTION, 24),
+        ("windows", CONNECTION, 48),
         ("classes", CONNECTION, 16),
     ],
 };

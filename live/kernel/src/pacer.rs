@@ -1,13 +1,12 @@
 //! Holding connections to rates, where their sockets are.
 
 use std::fs::{self, File};
-use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::query::{LinkInfo, LinkInfoIter, LinkTypeInfo, ProgInfoIter};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, Object, OpenObject};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, OpenObject};
 use protocol::Connection;
 use units::{Bytes, Rate, Span, Time};
 
@@ -18,7 +17,7 @@ use crate::pins::Pins;
 use crate::{Error, Lease, Namespace, Statistics, statistics, unified_mount};
 
 /// The maps that survive the agent.
-const KEPT: [&str; 3] = ["leases", "limits", "sockets"];
+const KEPT: [&str; 4] = ["leases", "limits", "sockets", "held"];
 
 /// Whose connections, and where what survives is kept.
 #[derive(Clone, Debug)]
@@ -67,7 +66,7 @@ pub enum Stopped {
     /// them go, each with its next acknowledgement; stop again to remove them.
     Lingering {
         /// How many.
-        held: usize,
+        held: u64,
     },
 }
 
@@ -233,12 +232,23 @@ impl Pacer {
         self.leases.known().clone()
     }
 
-    /// How the connections stand that began since the start or were adopted, in all namespaces.
+    /// How the open connections of some namespaces stand that began since the start or were adopted.
+    ///
+    /// # Errors
+    /// A namespace can't be entered, or what the kernel says.
+    pub fn statistics(&self, namespaces: &[Namespace]) -> Result<Vec<Statistics>, Error> {
+        statistics::all(&self.object, namespaces)
+    }
+
+    /// How many open connections, in whatever namespace, have a limit applied.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn statistics(&self) -> Result<Vec<Statistics>, Error> {
-        statistics::all(&self.object)
+    pub fn held(&self) -> Result<u64, Error> {
+        let held = map(&self.object, "held");
+        let value = held.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY);
+        let value = value.map_err(Error::bpf("read how many are held"))?;
+        Ok(value.map_or(0, |value| Fields(&value).u64()))
     }
 
     /// Lets all connections go, those of the given namespaces at once, and removes what it made.
@@ -252,8 +262,7 @@ impl Pacer {
         for namespace in namespaces {
             self.adopt(namespace)?;
         }
-        let statistics = self.statistics()?;
-        let held = statistics.iter().filter(|connection| connection.pacing.is_some()).count();
+        let held = self.held()?;
         if held > 0 {
             return Ok(Stopped::Lingering { held });
         }
@@ -313,16 +322,7 @@ fn govern(
 
 /// As [`Pacer::adopt`].
 pub(crate) fn adopt(object: &Object, namespace: &Namespace) -> Result<usize, Error> {
-    namespace.visit(|| {
-        let iterate = program_mut(object, "adopt").attach();
-        let link = iterate.map_err(Error::bpf("iterate over sockets"))?;
-        let mut marks = Vec::new();
-        Iter::new(&link)
-            .map_err(Error::bpf("read sockets"))?
-            .read_to_end(&mut marks)
-            .map_err(Error::file("sockets"))?;
-        Ok(marks.len())
-    })
+    statistics::iterate(object, "adopt", namespace).map(|marks| marks.len())
 }
 
 /// Uses the map that an earlier agent left, with what stands in it.

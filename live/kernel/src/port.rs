@@ -10,14 +10,15 @@ use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, TC_EGRESS, TC_INGRESS, TcAttachPoint,
     TcHook, TcHookBuilder,
 };
-use model::{Buffer, Cap, Severity, Thresholds};
+use model::{Buffer, Caps, Severity, Thresholds};
 use protocol::Connection;
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::event::severity_of;
 use crate::layout::{
-    CLOSED, CONNECTION, Fields, RECEIVER_SCALE, RECEIVER_SYN, SENDER_SCALE, SENDER_SYN, Value, key,
+    CLOSED, CONNECTION, Fields, RECEIVER_SCALE, RECEIVER_SYN, SENDER_SCALE, SENDER_SYN, UNCAPPED,
+    Value, key,
 };
 use crate::lease::Leases;
 use crate::objects::{PORT, map, open_map, program, program_mut};
@@ -302,18 +303,26 @@ impl Port {
     }
 
     /// Caps the windows of acknowledgements that come back for a connection, or for all that have no
-    /// entry of their own, under the lease that was renewed last; `None` removes the entry.
+    /// entry of their own, under the lease that was renewed last; `None` removes the entry. As the watched queue
+    /// passes thresholds, the next acknowledgement is capped by what is said for that severity.
     ///
     /// # Errors
     /// [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
-    pub fn cap(&mut self, connection: Option<&Connection>, cap: Option<Cap>) -> Result<(), Error> {
+    pub fn cap(
+        &mut self,
+        connection: Option<&Connection>,
+        caps: Option<Caps>,
+    ) -> Result<(), Error> {
         let key = connection.map_or(Ok([0; CONNECTION]), key)?;
-        let value = cap.map(|cap| {
-            Value::default()
-                .u64(self.leases.epoch())
-                .u64(0)
-                .u32(u32::try_from(cap.bytes.get()).unwrap_or(u32::MAX))
-                .u32(cap.floor_segments)
+        let value = caps.map(|caps| {
+            let value = Value::default().u64(self.leases.epoch()).u64(0);
+            Severity::ALL.into_iter().fold(value, |value, severity| {
+                let (octets, floor) = caps.at(severity).map_or((UNCAPPED, 0), |cap| {
+                    let octets = u32::try_from(cap.bytes.get()).unwrap_or(UNCAPPED);
+                    (octets, cap.floor_segments)
+                });
+                value.u32(octets).u32(floor)
+            })
         });
         put(&self.object, "windows", &key, value)
     }

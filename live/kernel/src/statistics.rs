@@ -1,15 +1,14 @@
 //! How connections stand, as their sockets say.
 
 use std::io::Read;
-use std::os::fd::AsFd;
 
 use libbpf_rs::{Iter, Object};
 use protocol::Connection;
 use units::{Bytes, Rate, Span};
 
-use crate::Error;
 use crate::layout::Fields;
-use crate::objects::{map, program_mut};
+use crate::objects::program_mut;
+use crate::{Error, Namespace};
 
 const RECORD: usize = 120;
 
@@ -20,8 +19,6 @@ pub enum State {
     Established,
     /// One end has said that it is done.
     Closing,
-    /// Nothing follows.
-    Closed,
 }
 
 /// How a connection stands at the end `connection.source`. Amounts are octets of payload.
@@ -90,7 +87,6 @@ impl Statistics {
             scale: u8::try_from(fields.u32()).unwrap_or(0),
             state: match fields.u32() {
                 1 => State::Established,
-                7 => State::Closed,
                 _ => State::Closing,
             },
             pacing: (pacing > 0).then(|| Rate::of(Bytes::new(pacing), Span::from_secs(1))),
@@ -98,16 +94,30 @@ impl Statistics {
     }
 }
 
-/// All connections that the programs of the object know.
-pub(crate) fn all(object: &Object) -> Result<Vec<Statistics>, Error> {
-    let sockets = map(object, "sockets");
-    let link = program_mut(object, "report")
-        .attach_iter(sockets.as_fd())
-        .map_err(Error::bpf("iterate over connections"))?;
-    let mut records = Vec::new();
-    Iter::new(&link)
-        .map_err(Error::bpf("read connections"))?
-        .read_to_end(&mut records)
-        .map_err(Error::file("connections"))?;
-    Ok(records.chunks_exact(RECORD).map(Statistics::read).collect())
+/// The open connections of some namespaces that the programs of the object know.
+pub(crate) fn all(object: &Object, namespaces: &[Namespace]) -> Result<Vec<Statistics>, Error> {
+    let mut all = Vec::new();
+    for namespace in namespaces {
+        let records = iterate(object, "report", namespace)?;
+        all.extend(records.chunks_exact(RECORD).map(Statistics::read));
+    }
+    Ok(all)
+}
+
+/// What a program writes that sees each TCP socket of a namespace.
+pub(crate) fn iterate(
+    object: &Object,
+    name: &'static str,
+    namespace: &Namespace,
+) -> Result<Vec<u8>, Error> {
+    namespace.visit(|| {
+        let iterate = program_mut(object, name).attach();
+        let link = iterate.map_err(Error::bpf("iterate over sockets"))?;
+        let mut written = Vec::new();
+        Iter::new(&link)
+            .map_err(Error::bpf("read sockets"))?
+            .read_to_end(&mut written)
+            .map_err(Error::file("sockets"))?;
+        Ok(written)
+    })
 }

@@ -17,7 +17,7 @@ use kernel::{
     Connection, Error, Happening, Lease, Namespace, Pacer, PacerOptions, PortNumber, PortOptions,
     Queue, Stopped, Switch, Watch, now,
 };
-use model::{Buffer, Cap, Severity, Thresholds};
+use model::{Buffer, Cap, Caps, Severity, Thresholds};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use testing::needs::{root, skipped};
@@ -207,8 +207,10 @@ const CAPS: [(u64, u32); 3] = [(3_000, 1), (6_000, 6), (12_000, 1)];
 enum Step {
     /// Renews the lease of an epoch so much above the highest, or of the one below it.
     Renew(i64, u64),
-    /// Caps windows of one of three connections, or of all.
-    Cap(Option<u16>, Option<usize>),
+    /// Caps windows of one of three connections, or of all, at each severity by one of the caps or by none.
+    Cap(Option<u16>, Option<[Option<usize>; 4]>),
+    /// Queues packets at the port, so that it passes thresholds.
+    Fill(u32),
     Classify(u16, Option<u8>),
     Sweep,
     Wait(u64),
@@ -221,13 +223,20 @@ fn above() -> impl Strategy<Value = i64> {
     prop_oneof![6 => Just(0), 2 => 1..3_i64, 1 => Just(8), 1 => Just(-1)]
 }
 
+/// Prepared caps, or the same however congested the port is.
+fn caps() -> impl Strategy<Value = [Option<usize>; 4]> {
+    let one = || prop::option::weighted(0.8, 0..3_usize);
+    prop_oneof![prop::array::uniform4(one()), (0..3_usize).prop_map(|same| [Some(same); 4])]
+}
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let source = || 1..4_u16;
     let step = prop_oneof![
         3 => (above(), prop_oneof![1..4_000_u64, Just(60_000_000)])
             .prop_map(|(more, us)| Step::Renew(more, us)),
-        3 => (prop::option::of(source()), prop::option::weighted(0.7, 0..3_usize))
-            .prop_map(|(source, cap)| Step::Cap(source, cap)),
+        3 => (prop::option::of(source()), prop::option::weighted(0.7, caps()))
+            .prop_map(|(source, caps)| Step::Cap(source, caps)),
+        2 => (1..8_u32).prop_map(Step::Fill),
         2 => (source(), prop::option::weighted(0.7, 1..3_u8))
             .prop_map(|(source, class)| Step::Classify(source, class)),
         1 => Just(Step::Sweep),
@@ -255,8 +264,8 @@ fn of(source: u16, from_sender: bool, change: impl FnOnce(&mut etherparse::TcpHe
 fn execute(switch: &mut Switch, number: PortNumber, now: Time, operation: &Operation) -> bool {
     let done = match *operation {
         Operation::Renew { epoch, lease: span } => switch.renew(now, Lease { epoch, span }),
-        Operation::Cap { connection, cap, .. } => {
-            switch.port(number).unwrap().cap(connection.as_ref(), cap)
+        Operation::Cap { connection, caps, .. } => {
+            switch.port(number).unwrap().cap(connection.as_ref(), caps)
         }
         Operation::Classify { connection, class, .. } => {
             let class = class.map(|class| (1, class.into()));
@@ -274,11 +283,17 @@ fn grants_hold_in_the_programs_as_in_the_model() {
     if !root() {
         return;
     }
-    let mut looks = [0; 3];
+    let mut looks = [[0; 4]; 3];
     let mut full = 0;
     // A map of two entries is full at the third. One history goes on where the one before ended.
     let (switch, number) = attached(2);
     let model = Kernel::new(1, Capacity { limits: 0, connections: 2 });
+    // It leaves a threshold as soon as it is there for 2 ms.
+    let thresholds = Thresholds { low: 2, medium: 4, high: 6, recovery: Span::from_millis(2) };
+    let (rate, buffer) = (Rate::from_mbps(20), Buffer::Packets(20));
+    let watch = Watch { rate, buffer, thresholds: Some(thresholds), mark: None };
+    let mut switch = switch;
+    switch.port(number).unwrap().watch(Some(watch)).unwrap();
     let both = RefCell::new((switch, model, 1_u64, &mut looks, &mut full));
     let mut runner = TestRunner::new(ProptestConfig::with_cases(300));
     runner
@@ -292,14 +307,22 @@ fn grants_hold_in_the_programs_as_in_the_model() {
                         *epoch = renewed.max(*epoch);
                         Operation::Renew { epoch: renewed, lease: Span::from_micros(us) }
                     }
-                    Step::Cap(source, cap) => Operation::Cap {
-                        port: number,
-                        connection: source.map(named),
-                        cap: cap.map(|cap| CAPS[cap]).map(|(octets, floor_segments)| Cap {
-                            bytes: Bytes::new(octets),
-                            floor_segments,
-                        }),
-                    },
+                    Step::Cap(source, caps) => {
+                        let [recovered, low, medium, high] = caps.unwrap_or_default().map(|cap| {
+                            let (octets, floor_segments) = CAPS[cap?];
+                            Some(Cap { bytes: Bytes::new(octets), floor_segments })
+                        });
+                        Operation::Cap {
+                            port: number,
+                            connection: source.map(named),
+                            caps: caps.map(|_| Caps { recovered, low, medium, high }),
+                        }
+                    }
+                    Step::Fill(packets) => {
+                        let port = switch.port(number).unwrap();
+                        port.pass_out_as(&padded(1_500, packets), packets).unwrap();
+                        continue;
+                    }
                     Step::Classify(source, class) => {
                         Operation::Classify { port: number, connection: named(source), class }
                     }
@@ -323,8 +346,10 @@ fn grants_hold_in_the_programs_as_in_the_model() {
             Ok(())
         })
         .unwrap();
-    eprintln!("{looks:?} looks with cap and class, with one of them, with none; {full} times full");
-    assert!(looks.iter().all(|count| *count > 100) && full > 10, "{looks:?}, {full}");
+    eprintln!(
+        "{looks:?} looks with cap and class, with one of them, with none, by severity; {full} times full"
+    );
+    assert!(looks.iter().flatten().all(|count| *count > 10) && full > 10, "{looks:?}, {full}");
 }
 
 /// Passes packets of a connection and compares what was written with what stands. Where a lease ends
@@ -333,7 +358,7 @@ fn look(
     port: &kernel::Port,
     model: &Kernel,
     source: u16,
-    looks: &mut [u32; 3],
+    looks: &mut [[u32; 4]; 3],
 ) -> Result<(), TestCaseError> {
     let (number, connection) = (port.number(), named(source));
     port.pass_out(&of(source, true, |h| syn(h, 1460, None))).unwrap();
@@ -346,20 +371,24 @@ fn look(
         h.ack = true;
         h.window_size = u16::MAX;
     });
-    let from = now();
+    let (from, before) = (now(), port.queue().unwrap());
     let passed = port.pass_in(&ack).unwrap();
+    let after = port.queue().unwrap();
     let left = port.class_out(&of(source, true, |h| h.ack = true)).unwrap();
     let to = now();
     let window = u16::from_be_bytes([passed[48], passed[49]]);
-    let stands = |at| (model.cap(at, number, &connection), model.class(at, number, &connection));
-    if stands(from) != stands(to) {
+    let severity = before.severity;
+    let cap_at = |at| model.cap(at, number, severity, &connection);
+    let stands = |at| (cap_at(at), model.class(at, number, &connection));
+    let same = (before.severity, before.recoveries) == (after.severity, after.recoveries);
+    if stands(from) != stands(to) || !same {
         return Ok(());
     }
     let (cap, class) = stands(from);
     let expected = cap.map_or(u16::MAX, |cap| cap.rewritten(u16::MAX, 0, Bytes::new(1460)));
     prop_assert_eq!((window, left), (expected, class.map(|class| (1, class.into()))));
     let kind = 2 - usize::from(cap.is_some()) - usize::from(class.is_some());
-    looks[kind] += 1;
+    looks[kind][severity as usize] += 1;
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use std::process::{self, Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use hosts::{Rig, Said, lease, options, payload, statistics, within};
+use hosts::{Rig, Said, lease, namespaces, options, payload, statistics, within};
 use kernel::{
     Connection, Error, Lease, Pacer, PacerOptions, Sockets, State, Statistics, Stopped, now,
 };
@@ -304,7 +304,7 @@ fn a_group_is_all_that_is_adopted() {
     let of = |group| PacerOptions { cgroup: Some(group), ..all.clone() };
     let rate = Rate::from_mbps(20);
     let known = |pacer: &Pacer| {
-        let found = pacer.statistics().unwrap();
+        let found = pacer.statistics(&namespaces()).unwrap();
         let of = |connection| found.iter().find(|each| each.connection == connection);
         [inside.connection, outside.connection].map(|each| of(each).map(|each| each.pacing))
     };

@@ -74,7 +74,7 @@ fn windows_are_written_as_the_model_says() {
             connection()
         };
         let cap = Cap { bytes: Bytes::new(bytes), floor_segments };
-        port.cap(Some(&connection), Some(cap)).unwrap();
+        port.cap(Some(&connection), Some(cap.into())).unwrap();
         let open = packet(true, v6, |h| syn(h, 1460, i_scale.then_some(mine)));
         port.pass_out(&open).unwrap();
         let answer = packet(false, v6, |h| {
@@ -111,7 +111,7 @@ fn packets_that_contradict_themselves_pass_untouched() {
     }
     let (_rig, mut switch, number) = attached();
     let port = switch.port(number).unwrap();
-    port.cap(None, Some(CAP)).unwrap();
+    port.cap(None, Some(CAP.into())).unwrap();
     port.pass_out(&packet(true, false, |h| syn(h, 1460, Some(7)))).unwrap();
     port.pass_in(&packet(false, false, |h| {
         syn(h, 1460, Some(7));
@@ -161,7 +161,7 @@ fn options_that_break_off_leave_the_scale_unknown() {
     }
     let (_rig, mut switch, number) = attached();
     let port = switch.port(number).unwrap();
-    port.cap(None, Some(CAP)).unwrap();
+    port.cap(None, Some(CAP.into())).unwrap();
     let ack = packet(false, false, |h| {
         h.ack = true;
         h.window_size = 60_000;

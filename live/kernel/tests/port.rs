@@ -202,7 +202,7 @@ fn a_window_holds_its_sender_until_the_lease_ends() {
         let theirs = statistics(&pacer, &back).scale;
         assert!(theirs > 0, "a scale of zero shows nothing");
         assert_eq!(scale.unwrap().scale, Some(theirs));
-        let window = |bytes, floor_segments| Some(Cap { bytes, floor_segments });
+        let window = |bytes, floor_segments| Some(Cap { bytes, floor_segments }.into());
         // Waits until so much is in flight.
         let comes = |least: Bytes, most: Bytes| {
             let mut seen = Bytes::ZERO;
@@ -267,7 +267,7 @@ fn a_connection_whose_opening_was_missed_is_left_alone() {
     switch.renew(now(), lease(LONG)).unwrap();
     let port = switch.port(number).unwrap();
     let window = Cap { bytes: Bytes::new(5_000), floor_segments: 2 };
-    port.cap(None, Some(window)).unwrap();
+    port.cap(None, Some(window.into())).unwrap();
     let flow = || {
         let mut flows = port.flows().unwrap().into_iter();
         flows.find(|flow| flow.connection == stream.connection)
@@ -494,7 +494,7 @@ fn what_a_lease_held_is_swept_out_when_it_has_ended() {
         return;
     }
     let (mut switch, number) = quiet(PortOptions { connections: 2_000, ..PortOptions::default() });
-    let window = Some(Cap { bytes: FULL * 4, floor_segments: 2 });
+    let window = Some(Cap { bytes: FULL * 4, floor_segments: 2 }.into());
     let connection = |source| {
         let source = SocketAddr::from(([10, 0, 0, 1], source));
         Connection { source, destination: ([10, 0, 0, 2], 80).into() }

@@ -18,7 +18,6 @@ mod cluster;
 mod configuration;
 mod daemons;
 mod datagrams;
-mod delivery;
 mod directory;
 mod engine;
 mod error;

@@ -13,8 +13,8 @@ use protocol::client;
 use protocol::translate::{Names, Translator};
 use units::Time;
 use wire::client::Address;
+use wire::delivery::{Delivery, Shared};
 
-use crate::delivery::{Delivery, Shared};
 use crate::{Directory, Error};
 
 /// Passes declarations on.
@@ -70,7 +70,7 @@ impl Northbound {
         let refuse = |error| Error::Control(format!("the system refuses: {error}"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(refuse)?;
-        let delivery = Delivery::new(Arc::clone(&shared), application, controller);
+        let delivery = Delivery::new(Arc::clone(&shared), application, controller.into());
         let thread = std::thread::Builder::new().name("northbound".to_owned());
         let thread = thread.spawn(move || runtime.block_on(delivery.run())).map_err(refuse)?;
         Ok(Self { directory, translator: Arc::default(), shared, thread: Some(thread) })

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use engine::{FlowState, LimitedFlow, LinkRecord, Notice, Outcome};
 use kernel::Dctcp;
-use model::{Cap, FlowId, LinkId, Network, NodeId};
+use model::{Caps, FlowId, LinkId, Network, NodeId};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -617,7 +617,7 @@ impl engine::World for World {
         self.ignored += 1;
     }
 
-    fn cap(&mut self, _: LinkId, _: Option<FlowId>, _: Option<Cap>) {
+    fn cap(&mut self, _: LinkId, _: Option<FlowId>, _: Option<Caps>) {
         self.ignored += 1;
     }
 

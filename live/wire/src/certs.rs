@@ -5,11 +5,12 @@ use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName,
+    DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
+    RevokedCertParams, SerialNumber,
 };
 use rustls::pki_types::ServerName;
 
@@ -70,6 +71,14 @@ pub enum CertsError {
         /// The other.
         file: PathBuf,
         /// Which is away.
+        reason: &'static str,
+    },
+    /// What can't be revoked, or no list of what was.
+    #[error("{}: {reason}", file.display())]
+    Revoked {
+        /// Which.
+        file: PathBuf,
+        /// Why.
         reason: &'static str,
     },
     /// A name that no certificate can bear.
@@ -137,6 +146,76 @@ pub fn make(
         done.push((file, Made::Written));
     }
     Ok(done)
+}
+
+/// Revokes certificates of the authority in `directory`: `ca.crl` lists them beside those that were revoked before.
+/// Controllers that name the list cut them off when they are reloaded. Returned is the list, and how many are on it.
+///
+/// # Errors
+/// A certificate that can't be read or is of another authority, or a file that can't be written; nothing has changed
+/// then.
+pub fn revoke(directory: &Path, files: &[PathBuf]) -> Result<(PathBuf, usize), CertsError> {
+    use x509_parser::prelude::*;
+    let (ca, list) = (directory.join("ca.crt"), directory.join("ca.crl"));
+    let wrong = |file: &Path, reason| CertsError::Revoked { file: file.to_owned(), reason };
+    let now = SystemTime::now();
+    let mut revoked: Vec<RevokedCertParams> = Vec::new();
+    let exists = list.try_exists().map_err(|error| CertsError::File { file: list.clone(), error });
+    if exists? {
+        let text = read(&list)?;
+        let (_, pem) = parse_x509_pem(text.as_bytes())
+            .map_err(|_| wrong(&list, "can't be read as a list of revoked certificates"))?;
+        let (_, before) = parse_x509_crl(&pem.contents)
+            .map_err(|_| wrong(&list, "can't be read as a list of revoked certificates"))?;
+        revoked.extend(before.iter_revoked_certificates().map(|one| RevokedCertParams {
+            serial_number: SerialNumber::from_slice(one.raw_serial()),
+            revocation_time: one.revocation_date.to_datetime(),
+            reason_code: None,
+            invalidity_date: None,
+        }));
+    }
+    let ca_pem = read(&ca)?;
+    let (_, ca_der) = parse_x509_pem(ca_pem.as_bytes()).map_err(|_| wrong(&ca, "can't be read"))?;
+    let authority = ca_der.parse_x509().map_err(|_| wrong(&ca, "can't be read"))?;
+    for file in files {
+        let text = read(file)?;
+        let (_, pem) = parse_x509_pem(text.as_bytes())
+            .map_err(|_| wrong(file, "is no certificate; name a .crt"))?;
+        let certificate =
+            pem.parse_x509().map_err(|_| wrong(file, "is no certificate; name a .crt"))?;
+        if certificate.issuer() != authority.subject()
+            || certificate.verify_signature(Some(authority.public_key())).is_err()
+        {
+            return Err(wrong(file, "is of another authority"));
+        }
+        let serial = SerialNumber::from_slice(certificate.raw_serial());
+        if revoked.iter().all(|one| one.serial_number != serial) {
+            revoked.push(RevokedCertParams {
+                serial_number: serial,
+                revocation_time: now.into(),
+                reason_code: None,
+                invalidity_date: None,
+            });
+        }
+    }
+    let count = revoked.len();
+    let issuer = Issuer::from_ca_cert_pem(&ca_pem, read_key(&directory.join("ca.key"))?)
+        .map_err(|error| CertsError::Certificate { file: ca.clone(), error })?;
+    let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let made = CertificateRevocationListParams {
+        this_update: now.into(),
+        // Whoever has the list goes on with it until there is another.
+        next_update: now.checked_add(AUTHORITY).unwrap_or(now).into(),
+        crl_number: SerialNumber::from(seconds),
+        issuing_distribution_point: None,
+        revoked_certs: revoked,
+        key_identifier_method: KeyIdMethod::Sha256,
+    }
+    .signed_by(&issuer)
+    .and_then(|made| made.pem());
+    let made = made.map_err(|error| CertsError::Certificate { file: list.clone(), error })?;
+    write(&list, &made, 0o644)?;
+    Ok((list, count))
 }
 
 /// Before anything is made.
@@ -237,6 +316,9 @@ fn check(file: &Path, ca: &Path, order: &Order) -> Result<(), CertsError> {
     if !certificate.validity().is_valid() {
         return Err(wrong("has expired"));
     }
+    if is_revoked(&file.with_file_name("ca.crl"), certificate.raw_serial())? {
+        return Err(wrong("has been revoked"));
+    }
     let names = certificate.subject_alternative_name().ok().flatten();
     let names = names.map_or(0, |names| names.value.general_names.len());
     let shown = |wanted: &str| {
@@ -257,6 +339,22 @@ fn check(file: &Path, ca: &Path, order: &Order) -> Result<(), CertsError> {
         return Err(wrong("is for other names and addresses"));
     }
     Ok(())
+}
+
+/// Whether the list, where there is one, has a certificate of this number.
+fn is_revoked(list: &Path, serial: &[u8]) -> Result<bool, CertsError> {
+    use x509_parser::prelude::*;
+    if !list.try_exists().map_err(|error| CertsError::File { file: list.to_owned(), error })? {
+        return Ok(false);
+    }
+    let text = read(list)?;
+    let wrong = || CertsError::Revoked {
+        file: list.to_owned(),
+        reason: "can't be read as a list of revoked certificates",
+    };
+    let (_, pem) = parse_x509_pem(text.as_bytes()).map_err(|_| wrong())?;
+    let (_, list) = parse_x509_crl(&pem.contents).map_err(|_| wrong())?;
+    Ok(list.iter_revoked_certificates().any(|one| one.raw_serial() == serial))
 }
 
 fn new_key(file: &Path) -> Result<KeyPair, CertsError> {

@@ -81,6 +81,9 @@ pub enum ClientError {
     /// No connection.
     #[error("can't connect to {0}: {why}; does the controller run there?", why = why_lost(.1))]
     Connect(Address, std::io::Error),
+    /// Of several controllers none leads.
+    #[error("no controller leads: {0}")]
+    Leaderless(String),
     /// Who listens speaks something else.
     #[error("{0}: who listens there does not speak {1}; try {2}")]
     Foreign(Address, &'static str, Address),
@@ -162,6 +165,8 @@ fn is_no_tls(why: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
 pub struct Client {
     sender: SendRequest<Full<Bytes>>,
     address: Address,
+    /// The other end has said that it will close it.
+    is_ending: bool,
 }
 
 impl Client {
@@ -179,7 +184,7 @@ impl Client {
             // Its failure shows at the next request.
             let _ = connection.with_upgrades().await;
         });
-        Ok(Self { sender, address: address.clone() })
+        Ok(Self { sender, address: address.clone(), is_ending: false })
     }
 
     /// What a request that met `error` says.
@@ -194,7 +199,7 @@ impl Client {
 
     /// Whether the other end has closed it, as far as is known.
     pub fn is_closed(&self) -> bool {
-        self.sender.is_closed()
+        self.is_ending || self.sender.is_closed()
     }
 
     async fn send(
@@ -234,6 +239,7 @@ impl Client {
     ) -> Result<(StatusCode, Bytes), ClientError> {
         let response = self.send(method, path, false, body).await?;
         let status = response.status();
+        self.is_ending = response.headers().get(CONNECTION).is_some_and(|said| said == "close");
         let body = Limited::new(response.into_body(), MOST_ANSWER).collect().await;
         let body = body.map_err(|error| ClientError::Answer(error.to_string()))?;
         Ok((status, body.to_bytes()))

@@ -2,6 +2,8 @@
 //!
 //! - [`certs`] makes certificates, [`tls`] reads them, [`identity`] says whom one names;
 //! - [`client`] asks a controller over HTTP, by TLS, TCP or a Unix socket;
+//! - [`controllers`] finds the one that leads, of several;
+//! - [`delivery`] brings an application's declarations to a controller;
 //! - [`lines`] reads and writes lines of JSON on a connection that both ends write to;
 //! - [`clock`] is the one clock: monotonic.
 #![forbid(unsafe_code)]
@@ -9,6 +11,8 @@
 pub mod certs;
 pub mod client;
 pub mod clock;
+pub mod controllers;
+pub mod delivery;
 pub mod identity;
 pub mod lines;
 pub mod tls;

@@ -1,14 +1,15 @@
 //! Both ends of TLS. Each end shows a certificate of the same authority; nobody else gets in.
 
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use x509_parser::parse_x509_certificate;
+use x509_parser::{parse_x509_certificate, parse_x509_crl};
 
 use crate::identity::{Identity, Role};
 
@@ -21,6 +22,8 @@ pub struct Files {
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
+    /// What its authority has revoked, PEM. Only the end that listens asks for it.
+    pub crl: Option<PathBuf>,
 }
 
 /// Certificates that can't be used.
@@ -89,7 +92,82 @@ fn unpaired(files: &Files, error: &rustls::Error) -> TlsError {
     }
 }
 
-/// The end that listens: a peer without a certificate of the authority is refused.
+/// Certificates that their authority has revoked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Revoked(BTreeSet<Vec<u8>>);
+
+impl Revoked {
+    /// Whether a certificate is among them; one that can't be read isn't.
+    #[must_use]
+    pub fn has(&self, der: &[u8]) -> bool {
+        parse_x509_certificate(der).is_ok_and(|(_, shown)| self.0.contains(shown.raw_serial()))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether nothing was revoked.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// What the authority has revoked; nothing where no list is named. That it signed the list is checked where a
+/// connection is.
+///
+/// # Errors
+/// A file that is no list of revoked certificates.
+pub fn revoked(files: &Files) -> Result<Revoked, TlsError> {
+    let Some(file) = &files.crl else { return Ok(Revoked::default()) };
+    let der = revocations(file)?;
+    let (_, list) = parse_x509_crl(&der).map_err(|_| {
+        TlsError::new(file, "is no list of revoked certificates; name a PEM X509 CRL")
+    })?;
+    let signer = certificates(&files.ca)?;
+    let signed =
+        signer.iter().filter_map(|root| parse_x509_certificate(root).ok()).any(|(_, root)| {
+            root.subject() == list.issuer() && list.verify_signature(root.public_key()).is_ok()
+        });
+    if !signed {
+        let reason =
+            format!("is not signed by the authority of {}; name its list", files.ca.display());
+        return Err(TlsError::new(file, reason));
+    }
+    Ok(Revoked(list.iter_revoked_certificates().map(|one| one.raw_serial().to_vec()).collect()))
+}
+
+fn revocations(file: &Path) -> Result<CertificateRevocationListDer<'static>, TlsError> {
+    CertificateRevocationListDer::from_pem_file(file)
+        .map_err(|error| TlsError::unread(file, error, "X509 CRL"))
+}
+
+/// When a certificate ends, in seconds since 1970; nothing where it can't be read.
+#[must_use]
+pub fn ends(der: &[u8]) -> Option<i64> {
+    let (_, shown) = parse_x509_certificate(der).ok()?;
+    Some(shown.validity().not_after.timestamp())
+}
+
+/// When our own certificate and those of its authority end: the file, and seconds since 1970.
+///
+/// # Errors
+/// A file that can't be read.
+pub fn own_ends(files: &Files) -> Result<Vec<(PathBuf, i64)>, TlsError> {
+    let mut all = Vec::new();
+    for file in [&files.certificate, &files.ca] {
+        // The first to end matters.
+        let end = certificates(file)?.iter().filter_map(|one| ends(one)).min();
+        all.extend(end.map(|end| (file.clone(), end)));
+    }
+    Ok(all)
+}
+
+/// The end that listens: a peer without a certificate of the authority is refused, and one whose certificate it
+/// has revoked.
 ///
 /// # Errors
 /// A file that can't be used.
@@ -101,7 +179,11 @@ pub fn server(files: &Files) -> Result<ServerConfig, TlsError> {
         return Err(TlsError::new(&files.certificate, reason));
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
+    revoked(files)?;
+    let lists = files.crl.as_deref().map(revocations).transpose()?;
     let verifier = WebPkiClientVerifier::builder_with_provider(loaded.roots, provider.clone())
+        .with_crls(lists)
+        .only_check_end_entity_revocation()
         .build()
         .map_err(|error| TlsError::new(&files.ca, error.to_string()))?;
     ServerConfig::builder_with_provider(provider)

@@ -127,6 +127,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who came, went and was refused, and why */
+        get: operations["events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/explain/{application}/{job}": {
         parameters: {
             query?: never;
@@ -216,6 +233,23 @@ export interface paths {
         };
         /** Jobs */
         get: operations["jobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/leader": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Which of several controllers leads; anybody may ask */
+        get: operations["leader"];
         put?: never;
         post?: never;
         delete?: never;
@@ -431,7 +465,21 @@ export interface components {
          * @description What an agent can do.
          * @enum {string}
          */
-        Capability: "pacing" | "statistics" | "watching" | "windows" | "priorities";
+        Capability: "pacing" | "statistics" | "watching" | "windows" | "priorities" | "prepared";
+        /**
+         * @description What a port caps a window to by how congested it is: it changes by itself, with the next packet after its queue
+         *     has passed a threshold. Where nothing is said for a severity, there is no cap.
+         */
+        Caps: {
+            /** @description From CN-H on. */
+            high?: components["schemas"]["Cap"] | null;
+            /** @description From CN-L on. */
+            low?: components["schemas"]["Cap"] | null;
+            /** @description From CN-M on. */
+            medium?: components["schemas"]["Cap"] | null;
+            /** @description While the port is not congested. */
+            recovered?: components["schemas"]["Cap"] | null;
+        };
         /** @description One command. */
         Command: {
             /** @description The connection. */
@@ -465,6 +513,17 @@ export interface components {
             node: string;
             /** @constant */
             type: "window";
+        } | {
+            /** @description What is to apply at each severity. */
+            caps: components["schemas"]["Caps"];
+            /** @description One connection, whose entry goes before that of the interface; nothing: all. */
+            connection?: components["schemas"]["Connection"] | null;
+            /** @description The interface that the data leaves by. */
+            interface: string;
+            /** @description The host or switch. */
+            node: string;
+            /** @constant */
+            type: "prepare";
         } | {
             /** @description The interface. */
             interface: string;
@@ -598,6 +657,8 @@ export interface components {
              * @description The controller's epoch.
              */
             epoch: number;
+            /** @description The election, where there are several controllers. */
+            leader?: components["schemas"]["Leader"] | null;
             /** @description All links. */
             links: components["schemas"]["LinkStatus"][];
             /**
@@ -711,6 +772,32 @@ export interface components {
         };
         /** @description What a request of declarations holds. */
         Declarations: components["schemas"]["Declaration"] | components["schemas"]["Declaration"][];
+        /** @description What was logged once. */
+        Entry: {
+            /**
+             * Format: uint64
+             * @description Milliseconds since 1970, by the clock of the controller's machine.
+             */
+            at_ms: number;
+            /** @description Whom and what it concerns. */
+            fields: {
+                [key: string]: string;
+            };
+            /** @description `INFO`, `WARN` or `ERROR`. */
+            level: string;
+            /** @description What happened. */
+            message: string;
+            /**
+             * Format: uint64
+             * @description One more than that of the event before; after a restart they begin at 1.
+             */
+            number: number;
+        };
+        /** @description Events. */
+        Events: {
+            /** @description In the order in which they happened. */
+            events: components["schemas"]["Entry"][];
+        };
         /** @description Why a flow has its rate. */
         FlowExplanation: {
             /** @description The link of its path that has the least left. */
@@ -852,6 +939,25 @@ export interface components {
             started_ns: number;
             /** @description What it asks for, if anything. */
             terms: components["schemas"]["Asked"] | null;
+        };
+        /** @description The answer to a question for who leads, of several controllers. */
+        Leader: {
+            /** @description Where it is found. */
+            address?: string | null;
+            /**
+             * Format: uint64
+             * @description The leader's epoch; 0 where nobody is known to lead.
+             */
+            epoch: number;
+            /** @description Whether it is the one that answers. */
+            here: boolean;
+            /** @description Its name, where there are several controllers. */
+            name?: string | null;
+            /**
+             * Format: uint64
+             * @description Since when it leads, in seconds since 1970.
+             */
+            since_s?: number | null;
         };
         /** @description A directed link. */
         LinkStatus: {
@@ -1471,6 +1577,36 @@ export interface operations {
             503: components["responses"]["Wrong"];
         };
     };
+    events: {
+        parameters: {
+            query?: {
+                /** @description The number of the last event that is known: the answer comes when there is another, or when the wait is over. */
+                after?: number;
+                /** @description Seconds to wait for one; 0 unless told. */
+                wait?: number;
+                /** @description The latest of them, so many at most; 4096 unless told. */
+                most?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Events, in the order in which they happened. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Events"];
+                };
+            };
+            400: components["responses"]["Wrong"];
+            403: components["responses"]["Wrong"];
+            503: components["responses"]["Wrong"];
+        };
+    };
     explain_job: {
         parameters: {
             query?: never;
@@ -1598,6 +1734,33 @@ export interface operations {
             };
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
+            503: components["responses"]["Wrong"];
+        };
+    };
+    leader: {
+        parameters: {
+            query?: {
+                /** @description The epoch of a leader that is known, or was lost. */
+                after?: number;
+                /** @description Seconds to wait for one of a higher epoch, 30 at most; one that leads answers at once. */
+                wait?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Who does, as far as this controller knows. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Leader"];
+                };
+            };
+            400: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };

@@ -8,6 +8,7 @@ use engine::random::Stream;
 use protocol::Connection;
 use protocol::Process;
 use protocol::agent::{Commands, ConnectionReport, Report};
+use protocol::backoff::Backoff;
 use rand::RngExt as _;
 use units::{Rate, Time};
 
@@ -31,6 +32,11 @@ pub(crate) struct Host {
     pub(crate) peer: Option<ChannelId>,
     /// The last connection that the agent had in its life, and the epoch of the controller there.
     pub(crate) last: Option<(ChannelId, u64)>,
+    /// When that connection began.
+    pub(crate) since: Time,
+    /// When it tries to connect.
+    pub(crate) tries: Option<Time>,
+    pub(crate) backoff: Backoff,
     pub(crate) agent: Agent,
     kernel: Kernel,
     /// As the world was told.
@@ -68,7 +74,9 @@ impl Default for Host {
     fn default() -> Self {
         let kernel = Kernel::new(1, Capacity { limits: usize::MAX, connections: usize::MAX });
         let agent = machine(&kernel);
-        Self { peer: None, last: None, agent, kernel, stands: BTreeMap::new() }
+        let (since, backoff) = (Time::ZERO, Backoff::default());
+        let stands = BTreeMap::new();
+        Self { peer: None, last: None, since, tries: None, backoff, agent, kernel, stands }
     }
 }
 
@@ -95,6 +103,7 @@ impl Host {
     /// The agent dies, and another takes its place. Limits stay in the kernel.
     pub(crate) fn die(&mut self, now: Time, changes: &mut Vec<Change>) {
         self.last = None;
+        self.backoff = Backoff::default();
         self.kernel.abandon();
         self.agent = machine(&self.kernel);
         self.compare(now, changes);

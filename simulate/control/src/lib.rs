@@ -35,8 +35,6 @@ use crate::host::{Change, Host};
 
 /// The channel of the applications; agents have others.
 const NORTHBOUND: ChannelId = ChannelId(0);
-/// Longest wait before reconnecting to a controller.
-const BACKOFF: Span = Span::from_secs(5);
 
 /// Faults to inject. The default: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -222,7 +220,8 @@ impl<'a> SimulatedController<'a> {
     fn begin(&mut self, now: Time, network: &Network) {
         self.hosts = network.topology().hosts().collect();
         self.agents.resize_with(self.hosts.len(), Host::default);
-        self.start(now, network, Span::ZERO);
+        self.start(now, network);
+        (0..self.agents.len()).for_each(|agent| self.return_at(now, agent));
         self.again(now, self.faults.cut, Event::Cut);
         self.again(now, self.faults.death, Event::Death);
         self.again(now, self.faults.crash, Event::Crash);
@@ -256,10 +255,7 @@ impl<'a> SimulatedController<'a> {
                 Output::Agent(_, commands) => {
                     self.send(now, peer, Event::ToAgent(agent, peer, commands));
                 }
-                _ => {
-                    self.disconnect(agent);
-                    self.come_back(now, agent);
-                }
+                _ => self.come_back(now, agent),
             }
         }
         heard
@@ -286,7 +282,7 @@ impl<'a> SimulatedController<'a> {
                 let end = self.chance.random_range(0..=self.agents.len());
                 if end < self.agents.len() {
                     self.lose(now, end);
-                    self.at(whole, Event::AgentReturns(end));
+                    self.return_at(whole, end);
                 } else {
                     self.cut_off = true;
                     self.lose_applications(now);
@@ -304,26 +300,35 @@ impl<'a> SimulatedController<'a> {
                 if agent < self.agents.len() {
                     self.lose(now, agent);
                     self.agents[agent].die(now, &mut self.changes);
-                    self.at(whole, Event::AgentReturns(agent));
+                    self.return_at(whole, agent);
                 }
                 self.again(now, self.faults.death, Event::Death);
             }
             Event::Crash => {
                 self.controller = None;
                 self.lose_applications(now);
-                (0..self.agents.len()).for_each(|agent| self.disconnect(agent));
+                for agent in 0..self.agents.len() {
+                    if self.agents[agent].peer.is_some() {
+                        self.come_back(now, agent);
+                    }
+                }
                 let whole = self.whole(now, self.faults.crash);
                 self.at(whole, Event::ControllerReturns);
                 self.again(whole, self.faults.crash, Event::Crash);
             }
-            Event::AgentReturns(agent) => self.connect(now, agent),
+            Event::AgentReturns(agent) => {
+                // Another fault may have put it off.
+                if self.agents[agent].tries.take_if(|at| *at <= now).is_some() {
+                    self.connect(now, agent);
+                }
+            }
             Event::ApplicationsReturn => self.cut_off = false,
-            Event::ControllerReturns => self.start(now, network, BACKOFF),
+            Event::ControllerReturns => self.start(now, network),
         }
     }
 
-    /// A controller starts, with a higher epoch; all reconnect within `backoff`.
-    fn start(&mut self, now: Time, network: &Network, backoff: Span) {
+    /// A controller starts, with a higher epoch.
+    fn start(&mut self, now: Time, network: &Network) {
         self.epoch += 1;
         let mut config = Config::new("simulated", (self.make)());
         config.lease = self.lease;
@@ -342,27 +347,33 @@ impl<'a> SimulatedController<'a> {
         config.limits.agents = usize::MAX;
         let controller = Controller::new(config, self.epoch, now);
         self.controller = Some(controller.expect("hosts of the topology, with an address each"));
-        for agent in 0..self.agents.len() {
-            let found = now + part(&mut self.chance, backoff);
-            self.at(found, Event::AgentReturns(agent));
-        }
     }
 
-    fn disconnect(&mut self, agent: usize) {
-        if let Some(peer) = self.agents[agent].peer.take() {
+    fn disconnect(&mut self, now: Time, agent: usize) {
+        let known = &mut self.agents[agent];
+        if let Some(peer) = known.peer.take() {
+            known.backoff.stood(now.since(known.since));
             self.channels.close(peer);
         }
     }
 
+    /// An agent's connection has ended, or could not be made: it tries again.
     fn come_back(&mut self, now: Time, agent: usize) {
-        let back = now + part(&mut self.chance, BACKOFF);
-        self.at(back, Event::AgentReturns(agent));
+        self.disconnect(now, agent);
+        let wait = self.agents[agent].backoff.wait(self.chance.random());
+        self.return_at(now + wait, agent);
+    }
+
+    /// An agent tries to connect at a time, and not before.
+    fn return_at(&mut self, time: Time, agent: usize) {
+        self.agents[agent].tries = Some(time);
+        self.at(time, Event::AgentReturns(agent));
     }
 
     /// The channel of an agent breaks. The controller hears of it now, or when the agent is back.
     fn lose(&mut self, now: Time, agent: usize) {
         let peer = self.agents[agent].peer;
-        self.disconnect(agent);
+        self.disconnect(now, agent);
         let is_told = self.chance.random_bool(0.5);
         if let Some(peer) = peer.filter(|_| is_told) {
             self.input(now, Input::AgentGone(peer));
@@ -370,12 +381,16 @@ impl<'a> SimulatedController<'a> {
     }
 
     fn connect(&mut self, now: Time, agent: usize) {
-        if self.agents[agent].peer.is_some() || self.controller.is_none() {
+        if self.agents[agent].peer.is_some() {
             return;
+        }
+        if self.controller.is_none() {
+            return self.come_back(now, agent);
         }
         self.count += 1;
         let peer = ChannelId(self.count);
         self.agents[agent].peer = Some(peer);
+        self.agents[agent].since = now;
         self.agents[agent].last = Some((peer, self.epoch));
         let name = format!("agent-{agent}");
         self.input(now, Input::AgentConnected { channel: peer, identity: &name });

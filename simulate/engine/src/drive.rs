@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use model::{Directive, Directives, FlowId, LinkId, Measured, Network, Observation};
+use model::{Caps, Directive, Directives, FlowId, LinkId, Measured, Network, Observation};
 use policy::Policy;
 use units::{Span, Time};
 
@@ -305,7 +305,10 @@ impl<'a, W: World> Driver<'a, W> {
                 self.world.grant(&self.network, src, dst, via);
             }
             Directive::PacePair { src, dst, rate, .. } => self.world.pace_pair(src, dst, rate),
-            Directive::Window { link, flow, cap, .. } => self.world.cap(link, flow, cap),
+            Directive::Window { link, flow, cap, .. } => {
+                self.world.cap(link, flow, cap.map(Caps::from));
+            }
+            Directive::Prepare { link, flow, caps } => self.world.cap(link, flow, Some(caps)),
             Directive::Space { link, gap, .. } => self.world.space(link, gap),
             directive @ Directive::Gather { .. } => {
                 let (application, actions) = application!(self);

@@ -1,6 +1,6 @@
 //! A network on which flows run, as the driver and the applications see it.
 
-use model::{Cap, FlowId, LinkId, Measured, Network, NodeId};
+use model::{Caps, FlowId, LinkId, Measured, Network, NodeId};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::outcome::Outcome;
@@ -50,9 +50,9 @@ pub trait World {
     }
 
     /// Caps the window of a flow, or of all flows through a link, at the switch before it
-    /// ([`model::Directive::Window`]). No effect in worlds without windows.
-    fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
-        let _ = (link, flow, cap);
+    /// ([`model::Directive::Window`], [`model::Directive::Prepare`]). No effect in worlds without windows.
+    fn cap(&mut self, link: LinkId, flow: Option<FlowId>, caps: Option<Caps>) {
+        let _ = (link, flow, caps);
     }
 
     /// Lets the SYN of a flow go on that waits at its first switch. No effect where none do.

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use agent::Trigger;
-use model::{Cap, FlowId, Measured, NodeKind, Topology};
+use model::{Cap, Caps, FlowId, Measured, NodeKind, Severity, Topology};
 use policy::Watch;
 use units::Span;
 
@@ -37,8 +37,8 @@ pub(crate) struct Port {
     pub(crate) armed: bool,
     /// Frame bytes that the link had taken at the last report.
     pub(crate) told: u64,
-    /// Cap of the windows of all flows through the link.
-    pub(crate) cap: Option<Cap>,
+    /// Caps of the windows of all flows through the link.
+    pub(crate) caps: Option<Caps>,
     /// Time between their acknowledgements, ns; those that wait, and when the next may pass.
     pub(crate) gap: Option<u64>,
     pub(crate) waiting: VecDeque<Packet>,
@@ -51,7 +51,7 @@ pub(crate) struct Passage {
     /// For each hop of the way back, the link that the data takes from the same switch.
     pub(crate) tolls: Path,
     /// Windows of this flow alone, by link.
-    pub(crate) entries: Vec<(u32, Cap)>,
+    pub(crate) entries: Vec<(u32, Caps)>,
     /// Frame bytes through its first switch.
     pub(crate) carried: u64,
     /// Whether the controller has answered its SYN, and the SYN if it waits for that.
@@ -89,10 +89,12 @@ impl Switches {
         Passage { tolls, entries: Vec::new(), carried: 0, is_admitted: false, held: None }
     }
 
-    /// The window entry for a flow's acknowledgements at a port: its own before that of the port.
+    /// The cap of a flow's window at a port as congested as it is: its own entry before that of the port.
     pub(crate) fn entry(&self, passage: &Passage, link: u32) -> Option<Cap> {
-        let own = passage.entries.iter().find(|(at, _)| *at == link).map(|(_, cap)| *cap);
-        own.or(self.ports[link as usize].cap)
+        let own = passage.entries.iter().find(|(at, _)| *at == link).map(|(_, caps)| *caps);
+        let port = &self.ports[link as usize];
+        let severity = port.trigger.as_ref().map_or(Severity::Recovered, Trigger::severity);
+        own.or(port.caps)?.at(severity)
     }
 
     /// Frame bytes of acknowledgements that wait.

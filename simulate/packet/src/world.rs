@@ -9,7 +9,7 @@ mod receiving;
 mod switching;
 
 use engine::{FlowState, LinkRecord, Notice, Outcome};
-use model::{Buffer, Cap, FlowId, LinkId, Measured, Network, NodeId, NodeKind};
+use model::{Buffer, Caps, FlowId, LinkId, Measured, Network, NodeId, NodeKind};
 use policy::Tags;
 use units::{Bytes, Rate, Span, Time};
 
@@ -834,8 +834,8 @@ impl engine::World for World {
         self.set_leak(src, dst, link::cost(rate.as_bps()));
     }
 
-    fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
-        self.set_cap(link, flow, cap);
+    fn cap(&mut self, link: LinkId, flow: Option<FlowId>, caps: Option<Caps>) {
+        self.set_cap(link, flow, caps);
     }
 
     fn admit(&mut self, flow: FlowId) {

@@ -17,6 +17,7 @@ use units::{Bytes, Span};
 use crate::applications::registry::{Application, Flow, Registry, weigh};
 use crate::applications::selector::Selector;
 use crate::applications::truth::OWN_TASKS;
+use crate::config::wrong_cgroup;
 use crate::context::Context;
 use crate::message::Refusal;
 use crate::view::View;
@@ -60,6 +61,7 @@ impl Registry {
         application: &str,
         declaration: &Declaration,
     ) -> Result<Announcement, Refusal> {
+        self.permit(cx, application)?;
         self.admit(cx, application)?;
         let done = self.check(cx, view, application, declaration);
         let is_refused = done.as_ref().is_err_and(|refusal| !refusal.is_for_all());
@@ -75,11 +77,39 @@ impl Registry {
         cx: &Context,
         application: &str,
     ) -> Result<(), Refusal> {
+        self.permit(cx, application)?;
         self.admit(cx, application)?;
         if let Some(record) = self.applications.get_mut(application) {
             record.refused += 1;
         }
         Ok(())
+    }
+
+    /// Whether an application may declare anything at all.
+    fn permit(&mut self, cx: &Context, application: &str) -> Result<(), Refusal> {
+        let granted = self.tenants.of(application).map(drop);
+        granted.inspect_err(|refusal| self.note_overreach(cx, application, refusal))
+    }
+
+    /// Notes for people that an application asked for what it isn't granted.
+    fn note_overreach(&mut self, cx: &Context, application: &str, refusal: &Refusal) {
+        let application = start_of(application);
+        self.overreach.note(cx.now, format!("application {application} is refused: {refusal}"));
+    }
+
+    /// Whether an application may declare this of a host.
+    fn permit_host(
+        &mut self,
+        cx: &Context,
+        view: &View,
+        job: JobId,
+        (field, host): (&'static str, NodeId),
+    ) -> Result<(), Refusal> {
+        let name = self.job(job).map(|job| Arc::clone(&job.application)).unwrap_or_default();
+        let done = self.tenants.of(&name).and_then(|granted| {
+            granted.map_or(Ok(()), |granted| granted.permit_host(field, view.node_name(host)))
+        });
+        done.inspect_err(|refusal| self.note_overreach(cx, &name, refusal))
     }
 
     /// Knows the application from now on, unless it declares too much.
@@ -180,10 +210,12 @@ impl Registry {
             return Ok(Announcement::Known);
         }
         let jobs = self.applications.get(application).map_or(0, |known| known.jobs.len());
-        if jobs >= cx.limits.jobs {
+        let (own, _) = self.tenants.amounts(application);
+        if jobs >= own.unwrap_or(cx.limits.jobs) {
+            let raise = own.map_or("limits.jobs", |_| "jobs of its [[tenant]]");
             return Err(busy(
                 "job",
-                format!("{jobs} jobs are open; complete one first, or raise limits.jobs"),
+                format!("{jobs} jobs are open; complete one first, or raise {raise}"),
             ));
         }
         self.has_room(cx, application, "job", weigh::job(job))?;
@@ -251,6 +283,7 @@ impl Registry {
             let reason = format!("no host is called or addressed \"{host}\"; name a known one");
             unknown(cx, "host", reason)
         })?;
+        self.permit_host(cx, view, job, ("host", node))?;
         let (task, most) = (TaskId(task), cx.limits.tasks);
         let record = self.job_mut(job).expect("the job was found");
         if record.hosts.len() >= most && !record.hosts.contains_key(&task) {
@@ -323,6 +356,12 @@ impl Registry {
         let connection = connection.canonical();
         let src = end(cx, view, "connection.source", connection.source)?;
         let dst = end(cx, view, "connection.destination", connection.destination)?;
+        self.permit_host(cx, view, job, ("connection.source", src))?;
+        self.permit_host(cx, view, job, ("connection.destination", dst))?;
+        if let Some(granted) = self.tenants.of(application)? {
+            let done = granted.permit_ports(&connection);
+            done.inspect_err(|refusal| self.note_overreach(cx, application, refusal))?;
+        }
         if src == dst {
             let reason = "both ends are on one host; leave flows within a host out";
             return Err(refuse("connection", reason.into()));
@@ -362,23 +401,35 @@ impl Registry {
             let reason = format!("\"{flow}\" is in use; complete it first or choose another name");
             return Err(refuse("flow", reason));
         }
-        if known.is_some_and(|declared| self.is_foreign(&declared, application)) {
+        if self.owners.deny(&connection, application) {
+            let reason = "is another's, as the kernel at one of its ends says; declare your own";
+            let refusal = refuse("connection", reason.into());
+            self.note_overreach(cx, application, &refusal);
+            return Err(refusal);
+        }
+        let ends = [src, dst].map(|node| view.node_name(node));
+        if known.is_some_and(|declared| self.is_taken(&declared, application, ends)) {
             let reason =
                 "another application has declared this connection; give exact ports or processes";
             return Err(refuse("connection", reason.into()));
         }
-        let most = cx.limits.flows;
+        let (_, own) = self.tenants.amounts(application);
         let flows = self.applications.get(application).map_or(0, |known| known.flows);
-        if flows >= most {
+        if flows >= own.unwrap_or(cx.limits.flows) {
+            let raise = own.map_or("limits.flows", |_| "flows of its [[tenant]]");
             return Err(busy(
                 "flow",
-                format!("{most} flows are open; complete one first, or raise limits.flows"),
+                format!("{flows} flows are open; complete one first, or raise {raise}"),
             ));
         }
         self.has_room(cx, application, "flow", weigh::flow(flow))?;
         for (host, process) in [(src, &source), (dst, &destination)] {
             let is_new = process.as_ref().is_some_and(|p| self.processes.number(host, p).is_none());
-            if is_new && self.processes.of(host).count() >= MOST_IDENTIFIED {
+            let others = || {
+                let groups = self.tenants.groups_at(view.node_name(host)).count();
+                self.processes.of(host).count() + groups
+            };
+            if is_new && others() >= MOST_IDENTIFIED {
                 let reason = format!(
                     "flows name {MOST_IDENTIFIED} processes of a host already; complete one of these first, or name control groups"
                 );
@@ -390,7 +441,10 @@ impl Registry {
         };
         let (source, destination) = (take(src, source), take(dst, destination));
         let selector = Selector::new(connection, source, destination);
-        let record = Flow::new(Some((job, flow.into())), selector, (src, dst), bytes, cx.now);
+        let mut record = Flow::new(Some((job, flow.into())), selector, (src, dst), bytes, cx.now);
+        if record.raise(self.ledger.standing(cx, application)) {
+            self.note_raised(application, true);
+        }
         match self.add_flow(record) {
             Some(id) => Ok(Announcement::Flow(id)),
             None => {
@@ -458,9 +512,6 @@ fn check_name(cx: &Context, field: &'static str, name: &str) -> Result<(), Refus
     cx.limits.wrong_name(name).map_or(Ok(()), |wrong| Err(refuse(field, wrong)))
 }
 
-/// The longest path of a control group, in bytes.
-const LONGEST_PATH: usize = 1024;
-
 fn check_process(field: &'static str, process: Option<&Process>) -> Result<(), Refusal> {
     let path = match process {
         Some(Process::Cgroup(path)) => path,
@@ -469,14 +520,7 @@ fn check_process(field: &'static str, process: Option<&Process>) -> Result<(), R
         }
         Some(Process::Pid(_)) | None => return Ok(()),
     };
-    let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
-    let whole = path.strip_prefix('/').filter(|rest| rest.split('/').all(is_plain));
-    if whole.is_none() || path.len() > LONGEST_PATH || path.contains(char::is_control) {
-        let reason =
-            format!("must be a path of up to {LONGEST_PATH} bytes, as /system.slice/x.service");
-        return Err(refuse(field, reason));
-    }
-    Ok(())
+    wrong_cgroup(path).map_or(Ok(()), |reason| Err(refuse(field, reason)))
 }
 
 /// As much of a name as a message to people holds.

@@ -2,6 +2,9 @@
 
 pub(crate) mod declare;
 pub(crate) mod joins;
+pub(crate) mod ledger;
+pub(crate) mod owners;
 pub(crate) mod registry;
 pub(crate) mod selector;
+pub(crate) mod tenants;
 pub(crate) mod truth;

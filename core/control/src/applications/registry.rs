@@ -11,12 +11,17 @@ use core::net::{IpAddr, SocketAddr};
 
 use model::{Declared, FlowId, JobId, NodeId, StreamSample, TaskId, Terms};
 use protocol::Connection;
-use units::{Bytes, Time};
+use protocol::agent::ConnectionReport;
+use units::{Bytes, Rate, Time};
 
 use crate::applications::joins::Joins;
+use crate::applications::ledger::Ledger;
+use crate::applications::owners::Owners;
 use crate::applications::selector::{ProcessId, Processes, Selector};
+use crate::applications::tenants::Tenants;
 use crate::budget::Budget;
 use crate::context::Context;
+use crate::contradictions::Contradictions;
 use crate::gauge::Gauge;
 use crate::message::ChannelId;
 
@@ -64,6 +69,8 @@ pub(crate) struct Flow {
     begun: u64,
     /// What was declared; after a contradiction, what it counts as.
     pub(crate) size: Option<Bytes>,
+    /// What is left of what was declared, whatever it counts as; `None` of a stream.
+    left: Option<Bytes>,
     /// What was declared and measured otherwise.
     pub(crate) contradicted: Option<Lie>,
     /// Payload that reached the receiver since the flow began.
@@ -84,6 +91,10 @@ pub(crate) struct Flow {
     pub(crate) scale: Option<u8>,
     /// Its SYN or FIN was told to the policy.
     pub(crate) open: bool,
+    /// Nobody sees that it sends: the policy isn't told of it.
+    pub(crate) parked: bool,
+    /// When a report showed last that something is sent or waits, as [`Context::awake`].
+    pub(crate) busy: Option<Time>,
     /// The agent that told of it last, where nobody declared it.
     pub(crate) told_by: Option<ChannelId>,
 }
@@ -103,6 +114,7 @@ impl Flow {
             since: now,
             begun: 0,
             size,
+            left: size,
             contradicted: None,
             delivered: Bytes::ZERO,
             base: (!selector.is_exact()).then_some(Bytes::ZERO),
@@ -113,6 +125,8 @@ impl Flow {
             declared: None,
             scale: None,
             open: false,
+            parked: false,
+            busy: None,
             told_by: None,
         }
     }
@@ -126,7 +140,11 @@ impl Flow {
     pub(crate) fn note(&mut self, cx: &Context, sampled: Time, delivered: Bytes, queued: Bytes) {
         // A connection from before the flow has delivered something already, that isn't the flow's.
         let base = *self.base.get_or_insert(delivered);
-        self.delivered = (delivered - base).max(self.delivered);
+        let delivered = (delivered - base).max(self.delivered);
+        if delivered > self.delivered || queued > Bytes::ZERO {
+            self.busy = Some(cx.awake);
+        }
+        self.delivered = delivered;
         self.gauge.note(sampled, self.delivered, cx.least());
         self.queued = queued;
         self.hear(cx);
@@ -135,6 +153,16 @@ impl Flow {
     /// Its connection was reported now.
     pub(crate) fn hear(&mut self, cx: &Context) {
         (self.reported, self.heard) = (Some(cx.now), Some(cx.awake));
+    }
+
+    /// Whether a report has shown that it sends, or of a stream that there is its connection.
+    pub(crate) fn is_seen(&self) -> bool {
+        self.busy.is_some() || self.size.is_none() && self.heard.is_some()
+    }
+
+    /// Whether the last report showed that it sends, or of a stream that there is its connection.
+    pub(crate) fn is_busy(&self, cx: &Context) -> bool {
+        self.size.is_none() || self.busy == Some(cx.awake)
     }
 
     /// Its first packet is told now.
@@ -148,18 +176,31 @@ impl Flow {
     /// It is declared again with a size; whether that is another. What was contradicted once can only grow.
     pub(crate) fn resize(&mut self, size: Option<Bytes>) -> bool {
         let counts = |size: Option<Bytes>| size.unwrap_or(Bytes::MAX);
-        let is_contradicted = matches!(self.contradicted, Some(Lie::Size { .. }));
+        let is_contradicted =
+            matches!(self.contradicted, Some(Lie::Size { .. } | Lie::Before { .. }));
         if self.size == size || is_contradicted && counts(size) <= counts(self.size) {
             return false;
         }
+        let carried = self.declared_size().zip(self.left).map(|(size, left)| size - left);
+        self.left = size.map(|size| size - size.min(carried.unwrap_or_default()));
         self.size = size;
+        true
+    }
+
+    /// It counts as so much, at least, for what its application has sent and not declared; whether that is more.
+    pub(crate) fn raise(&mut self, (floor, undeclared): (Bytes, Bytes)) -> bool {
+        let Some(declared) = self.size.filter(|size| *size < floor) else {
+            return false;
+        };
+        self.size = Some(floor);
+        self.contradicted.get_or_insert(Lie::Before { declared, undeclared });
         true
     }
 
     /// What was declared, whatever was measured; `None` of a stream.
     pub(crate) fn declared_size(&self) -> Option<Bytes> {
         match self.contradicted {
-            Some(Lie::Size { declared }) => Some(declared),
+            Some(Lie::Size { declared } | Lie::Before { declared, .. }) => Some(declared),
             _ => self.size,
         }
     }
@@ -169,6 +210,11 @@ impl Flow {
         Some(match self.contradicted? {
             Lie::Size { declared } => {
                 format!("declared {declared} in all, but {} were delivered", self.delivered)
+            }
+            Lie::Before { declared, undeclared } => {
+                format!(
+                    "declared {declared}, but its application had sent {undeclared} that it did not declare"
+                )
             }
             Lie::Backlog { declared } => {
                 format!("declared {declared} waiting, but its sender's kernel has nothing to send")
@@ -182,6 +228,8 @@ impl Flow {
 pub(crate) enum Lie {
     /// More was delivered than was declared.
     Size { declared: Bytes },
+    /// Its application has sent so much within [`WHILE`](crate::applications::ledger::WHILE) that it did not declare.
+    Before { declared: Bytes, undeclared: Bytes },
     /// A backlog that the sender's kernel doesn't have.
     Backlog { declared: Bytes },
 }
@@ -255,6 +303,13 @@ pub(crate) struct Registry {
     /// The connections of those that were declared without a port.
     pub(crate) joins: Joins,
     pub(crate) processes: Processes,
+    pub(crate) tenants: Tenants,
+    pub(crate) owners: Owners,
+    pub(crate) ledger: Ledger,
+    /// Flows that the policy isn't told of.
+    pub(crate) parked: usize,
+    /// Who asked for what nobody has granted them, for people.
+    pub(crate) overreach: Contradictions<256>,
     /// Flows that nobody declared.
     pub(crate) seen: usize,
     /// When those were looked through, as [`Context::awake`].
@@ -270,6 +325,11 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
+    /// Nothing is declared, and these may declare.
+    pub(crate) fn new(tenants: Tenants) -> Self {
+        Self { tenants, ..Self::default() }
+    }
+
     /// What an application declared ends at `at`, unless it comes back.
     pub(crate) fn leaves(&mut self, application: &str, at: Time) {
         self.stays(application);
@@ -456,6 +516,7 @@ impl Registry {
                 is_last
             }
         };
+        self.parked -= usize::from(flow.parked);
         for process in [flow.selector.source, flow.selector.destination].into_iter().flatten() {
             self.processes.release(process);
         }
@@ -579,7 +640,9 @@ impl Registry {
     /// What a connection that nobody declared with its ports fits best: what names most of the processes
     /// that have its ends, and of those what names one of its ports.
     pub(crate) fn fitting(&self, connection: &Connection) -> Option<Selector> {
-        let is_owned = |id: &FlowId| self.flow(*id).is_some_and(|flow| flow.owner.is_some());
+        let is_owned = |id: &FlowId| {
+            self.application_of(*id).is_some_and(|name| !self.owners.deny(connection, name))
+        };
         let is_declared = |selector: &Selector| self.sharing(selector).iter().any(is_owned);
         if is_declared(&(*connection).into()) {
             return None;
@@ -629,6 +692,13 @@ impl Registry {
         exact.map(|(selector, _)| &selector.connection).chain(self.joins.leaving(from))
     }
 
+    /// The flows that begin at an address.
+    pub(crate) fn declared_from(&self, from: IpAddr) -> impl Iterator<Item = (FlowId, &Flow)> {
+        let declared = self.by_selector.range(Selector::leaving(from));
+        let flows = declared.flat_map(|(_, sharing)| sharing.flows());
+        flows.filter_map(|id| Some((*id, self.flow(*id)?)))
+    }
+
     /// The flows that were declared with both ports and begin at an address.
     pub(crate) fn known_from(&self, from: IpAddr) -> impl Iterator<Item = (FlowId, &Flow)> {
         let declared = self.by_selector.range(Selector::leaving(from));
@@ -637,12 +707,83 @@ impl Registry {
         flows.filter_map(|id| Some((*id, self.flow(*id)?)))
     }
 
-    /// Whether flows of somebody else than this application were declared just so.
-    pub(crate) fn is_foreign(&self, declared: &Selector, application: &str) -> bool {
-        self.sharing(declared).iter().any(|id| {
-            let owner = self.flow(*id).and_then(|flow| self.job(flow.job()?));
-            owner.is_some_and(|job| *job.application != *application)
-        })
+    /// Whose a declared flow is.
+    pub(crate) fn application_of(&self, id: FlowId) -> Option<&Arc<str>> {
+        Some(&self.job(self.flow(id)?.job()?)?.application)
+    }
+
+    /// What a connection has carried is set against what was declared for it; an application of which all flows
+    /// count as more from now on. `before`: what it had delivered when it was first declared.
+    pub(crate) fn settle(
+        &mut self,
+        cx: &Context,
+        report: &ConnectionReport,
+        before: Bytes,
+        capacity: Rate,
+    ) -> Option<Arc<str>> {
+        let (connection, delivered) = (report.connection, report.delivered_bytes);
+        let ids = Vec::from(self.carried_by(&connection));
+        let of = ids.first().and_then(|id| self.application_of(*id)).cloned();
+        // Since when, and what is left of what was declared.
+        let shares = ids.iter().filter_map(|id| self.flow(*id)).filter(|flow| flow.owner.is_some());
+        let mut shares: Vec<(Time, Option<Bytes>)> =
+            shares.map(|flow| (flow.since, flow.left)).collect();
+        let amounts = (delivered, before);
+        let lied = self.ledger.settle(cx, connection, amounts, of.as_ref(), &mut shares, capacity);
+        let mut shares = shares.into_iter();
+        for id in ids {
+            if let Some(flow) = self.flow_mut(id).filter(|flow| flow.owner.is_some())
+                && let Some((_, left)) = shares.next()
+            {
+                flow.left = left;
+            }
+        }
+        lied
+    }
+
+    /// A declared flow ends: what its connections may have carried of it is noted, and whether it was ever seen, where
+    /// an agent would have told.
+    pub(crate) fn note_end(&mut self, cx: &Context, id: FlowId, capacity: Rate) {
+        let Some((flow, of)) = self.flow(id).zip(self.application_of(id).cloned()) else {
+            return;
+        };
+        let (since, left, selector) = (flow.since, flow.left, flow.selector);
+        let (seen, lived) = (flow.is_seen(), cx.now.since(flow.since));
+        let carriers: Vec<Connection> = self.carriers(&selector).collect();
+        for connection in carriers {
+            self.ledger.ended(cx, connection, &of, (since, left), capacity);
+        }
+        self.ledger.note_seen(cx, &of, lived, seen);
+    }
+
+    /// Whether flows of somebody else than this application stand in the way of one that is declared just so: not
+    /// where the kernel at an end says, or will say when there is the connection, that it is this application's, and
+    /// not those that nobody sees.
+    pub(crate) fn is_taken(&self, declared: &Selector, application: &str, ends: [&str; 2]) -> bool {
+        let is_real = |id: &FlowId| {
+            let is_other = self.application_of(*id).is_some_and(|name| **name != *application);
+            is_other && !(declared.is_exact() && self.flow(*id).is_some_and(|flow| flow.parked))
+        };
+        let can_prove = declared.is_exact() && self.tenants.can_prove(application, ends);
+        !can_prove && self.sharing(declared).iter().any(is_real)
+    }
+
+    /// The flows of a connection that are not of whom it belongs to: that is who the kernels at its ends name, or else
+    /// who declared it first.
+    pub(crate) fn usurping(&self, connection: &Connection) -> Vec<FlowId> {
+        let flows = self.sharing(&(*connection).into());
+        let of = |id: &FlowId| self.application_of(*id);
+        let Some(first) = flows.first().and_then(of) else {
+            return Vec::new();
+        };
+        let is_known = self.owners.belongs(connection, first).is_some();
+        let is_wrong = |id: &&FlowId| {
+            let name = of(id);
+            name.is_some_and(|name| {
+                if is_known { self.owners.deny(connection, name) } else { name != first }
+            })
+        };
+        flows.iter().filter(is_wrong).copied().collect()
     }
 
     /// The application, the job and the flow, as people call them; nothing for one that was only seen.

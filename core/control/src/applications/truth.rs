@@ -26,19 +26,22 @@ const SLACK_PART: u64 = 64;
 
 impl Registry {
     /// Checks the declared size of a flow against what has been delivered. When it is false, the flow
-    /// counts as another from now on; returns its job and its ends.
-    pub(crate) fn check_size(&mut self, id: FlowId) -> Option<(JobId, (NodeId, NodeId))> {
-        let flow = self.flow_mut(id)?;
-        let (size, job) = (flow.size?, flow.job()?);
+    /// counts as another from now on: whether it does.
+    pub(crate) fn check_size(&mut self, id: FlowId) -> bool {
+        let Some(flow) = self.flow_mut(id) else {
+            return false;
+        };
+        let (Some(size), Some(job)) = (flow.size, flow.job()) else {
+            return false;
+        };
         if flow.delivered <= size + SLACK + Bytes::new(size.get() / SLACK_PART) {
-            return None;
+            return false;
         }
         flow.size = Some(flow.delivered * 2);
-        let ends = flow.ends;
         let is_first = flow.contradicted.is_none();
         flow.contradicted.get_or_insert(Lie::Size { declared: size });
         self.note_lie(job, is_first);
-        Some((job, ends))
+        true
     }
 
     /// What a job that has declared sizes really moves between two hosts, as messages for a policy.
@@ -85,6 +88,13 @@ impl Registry {
         (queued, owner.is_some())
     }
 
+    /// A flow of an application counts as more than it was declared.
+    pub(crate) fn note_raised(&mut self, of: &str, is_first: bool) {
+        if let Some(application) = self.applications.get_mut(of).filter(|_| is_first) {
+            application.contradicted += 1;
+        }
+    }
+
     fn note_lie(&mut self, job: JobId, is_first: bool) {
         let application = self.job(job).map(|job| job.application.clone());
         if let Some(name) = application.filter(|_| is_first)
@@ -124,7 +134,7 @@ mod tests {
         let (mut registry, id) = one_flow();
         let mut delivered = |bytes| {
             registry.flow_mut(id).expect("it is there").delivered = Bytes::new(bytes);
-            registry.check_size(id).map(|_| registry.flow(id).unwrap().size.unwrap().get())
+            registry.check_size(id).then(|| registry.flow(id).unwrap().size.unwrap().get())
         };
         assert_eq!(delivered(MEGA + 65_536), None, "headers of the application");
         assert_eq!(delivered(2 * MEGA), Some(4 * MEGA));

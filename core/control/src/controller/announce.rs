@@ -81,10 +81,14 @@ impl Controller {
         let exact = selector.filter(Selector::is_exact);
         let was_seen = exact.is_some_and(|exact| self.take_over(&exact.connection, id));
         self.desired.begin(self.context.now, id);
+        self.admit_flow(id);
         self.pin(id);
         self.touch(id);
         if let Some(request) = self.registry.declared(id) {
             self.tell(request);
+        }
+        if self.registry.flow(id).is_some_and(|flow| flow.contradicted.is_some()) {
+            self.tell_corrected(id);
         }
         if was_seen {
             self.tell_opened(id);
@@ -107,10 +111,11 @@ impl Controller {
     /// Forgets a flow and whatever holds it.
     pub(super) fn forget_flow(&mut self, id: FlowId) {
         self.unpin(id);
+        self.note_end(id);
         let Some((flow, is_last)) = self.registry.remove_flow(id) else {
             return;
         };
-        if flow.open {
+        if flow.open && !flow.parked {
             self.tell(Measured::Closed { flow: id });
         }
         // Else its connection is over.

@@ -5,13 +5,13 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{Cap, Directive, FlowId, LEAST_RATE, LinkId, MOST_RATE, NodeId, PortWatch};
+use model::{Caps, Directive, FlowId, LEAST_RATE, LinkId, MOST_RATE, NodeId, PortWatch};
 use protocol::agent::{Capability, Command};
 use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span};
 
 use super::Controller;
-use crate::agents::Everything;
+use crate::agents::{Everything, capping};
 use crate::applications::selector::Selector;
 use crate::config::Enforcement;
 use crate::desired::{Grant, Intention};
@@ -45,11 +45,14 @@ impl Controller {
             Directive::Prioritize { flow, priority, .. } => {
                 self.intend(flow, |wanted| wanted.priority = priority);
             }
-            Directive::Window { link, flow, cap, .. } => self.cap_window(link, flow, cap),
+            Directive::Window { link, flow, cap, .. } => {
+                self.cap_window(link, flow, cap.map(Caps::from));
+            }
+            Directive::Prepare { link, flow, caps } => self.cap_window(link, flow, Some(caps)),
             Directive::PacePair { src, dst, rate, .. } => {
                 self.desired.give_pair((src, dst), rate);
             }
-            // Timeslots, spaced acknowledgements and hubs have no actuator outside a simulation.
+            // Nothing under a controller does these.
             Directive::Grant { .. } | Directive::Space { .. } | Directive::Gather { .. } => {
                 self.counters.directives_unenforced += 1;
             }
@@ -75,29 +78,29 @@ impl Controller {
     }
 
     /// Caps windows where a link begins, or lifts the cap: of one flow, or of all over the link.
-    pub(super) fn cap_window(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
+    pub(super) fn cap_window(&mut self, link: LinkId, flow: Option<FlowId>, caps: Option<Caps>) {
         if link.index() >= self.view.links.len() {
             return;
         }
-        if (flow, cap) == (None, None) {
+        if (flow, caps) == (None, None) {
             let single: Vec<FlowId> =
                 self.desired.windows_at(link).filter_map(|(flow, _)| flow).collect();
             for flow in single {
                 self.cap_window(link, Some(flow), None);
             }
         }
-        self.desired.set_window(link, flow, cap);
-        self.tell_window(link, flow, cap);
+        self.desired.set_window(link, flow, caps);
+        self.tell_window(link, flow, caps);
     }
 
     /// Has actuators cap windows where a link begins as is wanted, unless that is not to be in force.
-    pub(super) fn tell_window(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
-        let cap = cap.filter(|_| !self.is_uncapped(link, flow));
+    pub(super) fn tell_window(&mut self, link: LinkId, flow: Option<FlowId>, caps: Option<Caps>) {
+        let caps = caps.filter(|_| !self.is_uncapped(link, flow));
         let of = self.capped(flow);
         let by_agent = !of.is_empty() && self.agent_caps(self.view.start(link));
-        let cap_one = |of| self.agents.cap_window(&self.view, link, of, cap);
+        let cap_one = |of| self.agents.cap_window(&self.view, link, of, caps);
         let is_told = by_agent && of.into_iter().all(cap_one) || self.cap_at_switch(link, flow);
-        if !is_told && cap.is_some() {
+        if !is_told && caps.is_some() {
             self.counters.directives_unenforced += 1;
         }
     }
@@ -126,20 +129,24 @@ impl Controller {
             Some(flow) => Vec::from([flow]),
             None => self.flows_over(link),
         };
+        let mut can = true;
         for flow in flows {
-            self.cap_flow_at_switch(link, flow, &self.carriers(flow));
+            can &= self.cap_flow_at_switch(link, flow, &self.carriers(flow));
         }
-        true
+        can
     }
 
-    /// Has a switch cap the window of a flow, over these connections, as is wanted where a link begins.
-    fn cap_flow_at_switch(&mut self, link: LinkId, id: FlowId, over: &[Connection]) {
+    /// Has a switch cap the window of a flow, over these connections, as is wanted where a link begins; whether it
+    /// can. A switch has an entry for one cap: it can't change between prepared ones.
+    fn cap_flow_at_switch(&mut self, link: LinkId, id: FlowId, over: &[Connection]) -> bool {
         let Some(flow) = self.registry.flow(id) else {
-            return;
+            return true;
         };
         let at = self.view.start(link);
+        let caps = self.caps_in_force(link, id);
+        let cap = caps.and_then(|caps| caps.constant());
         for connection in over {
-            match (self.cap_in_force(link, id), flow.scale) {
+            match (cap, flow.scale) {
                 (Some(cap), Some(shift)) => {
                     let units = cap.rewritten(u16::MAX, shift, self.context.mss);
                     let does = Does::Cap { bytes: Bytes::new(u64::from(units) << shift), shift };
@@ -150,6 +157,7 @@ impl Controller {
                 (None, _) => self.switches.uncap(&self.context, at, connection),
             }
         }
+        cap.is_some() == caps.is_some()
     }
 
     /// The scale of a flow's window over these connections is known: switches on its path can cap it.
@@ -286,9 +294,26 @@ impl Controller {
         }
     }
 
+    /// The same of all hosts.
+    pub(super) fn identify_all(&mut self) {
+        let agents = self.agents.with_hosts();
+        for (channel, hosts) in agents {
+            let processes = self.processes_of(&hosts);
+            self.agents.identify(channel, processes);
+        }
+    }
+
+    /// The processes that flows name at these hosts, and the control groups of tenants there.
     fn processes_of(&self, hosts: &[NodeId]) -> Vec<Process> {
-        let all = hosts.iter().flat_map(|host| self.registry.processes.of(*host));
-        all.cloned().collect::<BTreeSet<_>>().into_iter().collect()
+        let named = hosts.iter().flat_map(|host| self.registry.processes.of(*host)).cloned();
+        let tenants = hosts.iter().flat_map(|host| {
+            self.registry
+                .tenants
+                .groups_at(self.view.node_name(*host))
+                .cloned()
+                .map(Process::Cgroup)
+        });
+        named.chain(tenants).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Tells actuators of the connections whose grant may have changed.
@@ -375,15 +400,14 @@ impl Controller {
             let watch = Some(PortWatch { thresholds: asked.congestion });
             all.commands.push(Command::Watch { node, interface, watch });
         }
-        for (flow, cap) in self.desired.windows_at(link).filter(|_| self.agent_caps(node)) {
+        for (flow, caps) in self.desired.windows_at(link).filter(|_| self.agent_caps(node)) {
             if self.is_uncapped(link, flow) {
                 continue;
             }
             for connection in self.capped(flow) {
-                all.windows.insert((link, connection), cap);
+                all.windows.insert((link, connection), caps);
                 let (node, interface) = name();
-                let cap = Some(cap);
-                all.commands.push(Command::Window { node, interface, connection, cap });
+                all.commands.push(capping(node, interface, connection, Some(caps)));
             }
         }
     }

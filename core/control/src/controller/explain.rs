@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Deref;
 
-use model::{FlowId, LinkId, NodeId, NodeKind, Terms};
+use model::{Caps, FlowId, LinkId, NodeId, NodeKind, Severity, Terms};
 use protocol::Connection;
 use protocol::operator::Act;
 use units::{Rate, Span, Time};
@@ -337,6 +337,7 @@ impl Answers<'_> {
             }
         }
         problems.extend(self.view.contradictions.iter(self.now).cloned());
+        problems.extend(self.registry.overreach.iter(self.now).cloned());
         problems
     }
 
@@ -525,14 +526,14 @@ impl Answers<'_> {
         let (opened, since) = (flow.open, flow.since);
         let path = self.view.path(flow.ends, u64::from(id.0));
         path.into_iter().filter_map(move |link| {
-            let (cap, is_own) = self.desired.window(link, id)?;
+            let (caps, is_own) = self.desired.window(link, id)?;
             let of = if is_own { carriers.iter().copied().map(Some).collect() } else { vec![None] };
             let at = self.view.start(link);
-            let what = format!(
-                "a window of {} at {}",
-                cap.least(self.context.mss),
-                self.view.node_name(at)
-            );
+            let at_node = self.view.node_name(at);
+            let what = match caps.constant() {
+                Some(cap) => format!("a window of {} at {at_node}", cap.least(self.context.mss)),
+                None => format!("{} at {at_node}", self.prepared(&caps)),
+            };
             let standing = match self.agents.acting_for(at).filter(|_| self.agent_caps(at)) {
                 Some((_, agent)) => match worst(&of, |of| self.window_by_agent(agent, link, *of)) {
                     // It leaves windows alone whose scale it doesn't know. It was there when both
@@ -546,6 +547,15 @@ impl Answers<'_> {
             };
             Some((what, standing))
         })
+    }
+
+    /// Prepared caps in words.
+    fn prepared(&self, caps: &Caps) -> String {
+        let said = Severity::ALL.into_iter().filter_map(|severity| {
+            let cap = caps.at(severity)?;
+            Some(format!("{} at {severity}", cap.least(self.context.mss)))
+        });
+        format!("prepared windows ({})", said.collect::<Vec<_>>().join(", "))
     }
 
     fn window_by_agent(&self, agent: &Agent, link: LinkId, of: Option<Connection>) -> Standing {

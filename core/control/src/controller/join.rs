@@ -91,9 +91,9 @@ impl Controller {
         for flow in flows {
             let links: Vec<LinkId> = self.desired.links_capping(flow).collect();
             for link in links {
-                let cap = self.cap_in_force(link, flow).filter(|_| joins);
+                let caps = self.caps_in_force(link, flow).filter(|_| joins);
                 if self.agent_caps(self.view.start(link)) {
-                    self.agents.cap_window(&self.view, link, Some(connection), cap);
+                    self.agents.cap_window(&self.view, link, Some(connection), caps);
                 }
             }
             if joins {

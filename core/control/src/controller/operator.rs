@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{Cap, Declared, FlowId, JobId, LinkId, Measured, NodeId, NodeKind, Observation};
+use model::{Caps, Declared, FlowId, JobId, LinkId, Measured, NodeId, NodeKind, Observation};
 use protocol::operator::{Act, Order};
 use units::Rate;
 
@@ -151,10 +151,10 @@ impl Controller {
         ends.is_some_and(|ends| self.is_withheld(ends))
     }
 
-    /// The cap of a flow's window where a link begins that is to be in force.
-    pub(super) fn cap_in_force(&self, link: LinkId, id: FlowId) -> Option<Cap> {
-        let (cap, _) = self.desired.window(link, id)?;
-        (!self.is_uncapped(link, Some(id))).then_some(cap)
+    /// The caps of a flow's window where a link begins that are to be in force.
+    pub(super) fn caps_in_force(&self, link: LinkId, id: FlowId) -> Option<Caps> {
+        let (caps, _) = self.desired.window(link, id)?;
+        (!self.is_uncapped(link, Some(id))).then_some(caps)
     }
 
     /// What may be in force has changed for all: actuators are told what differs.
@@ -164,8 +164,8 @@ impl Controller {
             self.touch(id);
         }
         self.desired.touch_pairs();
-        for (link, flow, cap) in self.desired.all_windows() {
-            self.tell_window(link, flow, Some(cap));
+        for (link, flow, caps) in self.desired.all_windows() {
+            self.tell_window(link, flow, Some(caps));
         }
     }
 
@@ -226,18 +226,20 @@ impl Controller {
         }
     }
 
-    /// What is left to tell the policy of an observation: it doesn't hear of hosts that are drained.
+    /// What is left to tell the policy of an observation: it doesn't hear of hosts that are drained, and of
+    /// flows that nobody sees.
     pub(super) fn without_drained(&self, mut observation: Observation) -> Option<Observation> {
-        if !self.orders.drains() {
+        if !self.orders.drains() && self.registry.parked == 0 {
             return Some(observation);
         }
-        let of_flow =
-            |id: FlowId| self.registry.flow(id).is_some_and(|flow| self.is_drained(flow.ends));
+        let of_flow = |id: FlowId| {
+            self.registry.flow(id).is_some_and(|flow| flow.parked || self.is_drained(flow.ends))
+        };
         let is_drained = match &mut observation {
-            Observation::Declared(Declared::FlowRequest { src, dst, .. })
-            | Observation::Measured(
-                Measured::Opened { src, dst, .. }
-                | Measured::Offered { src, dst, .. }
+            Observation::Declared(Declared::FlowRequest { flow, .. })
+            | Observation::Measured(Measured::Opened { flow, .. }) => of_flow(*flow),
+            Observation::Measured(
+                Measured::Offered { src, dst, .. }
                 | Measured::Queued { src, dst, .. }
                 | Measured::Drained { src, dst },
             ) => self.is_drained((*src, *dst)),

@@ -1,6 +1,6 @@
 //! What agents report: the policy is told, and what is known of flows is set right.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -317,6 +317,7 @@ impl Controller {
     /// The last packet of a connection.
     pub(super) fn closed(&mut self, connection: &Connection) {
         self.leave_pair(connection);
+        self.registry.ledger.close(connection);
         let Some(id) = self.registry.carried_by(connection).first().copied() else {
             return;
         };
@@ -335,7 +336,7 @@ impl Controller {
         }
     }
 
-    fn tell_closed(&mut self, id: FlowId) {
+    pub(super) fn tell_closed(&mut self, id: FlowId) {
         let flow = self.registry.flow_mut(id);
         if flow.is_some_and(|flow| core::mem::take(&mut flow.open)) {
             self.tell(Measured::Closed { flow: id });
@@ -355,7 +356,7 @@ impl Controller {
         }
         let mut flows: BTreeMap<FlowId, Sum> = BTreeMap::new();
         let mut pairs: BTreeMap<(NodeId, NodeId), Sum> = BTreeMap::new();
-        let mut refused = None;
+        let (mut refused, mut lied) = (None, BTreeSet::new());
         for report in reports {
             // Loopback, a container, another network: no host of ours has the address.
             if self.view.host_at(report.connection.source.ip()).is_none() {
@@ -368,11 +369,13 @@ impl Controller {
             }
             let ends = self.view.ends(&report.connection);
             self.note_holders(report);
+            self.note_owner(report);
             self.registry.hear_back(&self.context, &report.connection);
             // What began since the sample before has delivered nothing before; of others nobody knows.
             let is_new = self.agents.sampled_before(channel, sampled);
             let before = if is_new { Bytes::ZERO } else { report.delivered_bytes };
             self.join(report.connection, before);
+            lied.extend(self.settle(report, before));
             let grown = self.registry.joins.note(&self.context, report);
             // What a connection of several flows delivers can't be told apart.
             let carried = self.registry.carried_by(&report.connection);
@@ -385,9 +388,18 @@ impl Controller {
                 sum.round_trip = [sum.round_trip, took].into_iter().flatten().min();
             } else {
                 let carried = Vec::from(carried);
+                let last = ends.and_then(|ends| {
+                    self.desired.delivered_before(ends, &report.connection, Time::NEVER)
+                });
+                let sends = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO
+                    || last.is_some_and(|last| report.delivered_bytes > last);
                 for id in carried {
                     if let Some(flow) = self.registry.flow_mut(id) {
                         flow.hear(&self.context);
+                        if sends {
+                            flow.busy = Some(self.context.awake);
+                            self.unpark(id);
+                        }
                     }
                 }
             }
@@ -401,6 +413,10 @@ impl Controller {
         self.agents.note_sample(&self.context, channel, sampled);
         self.part_silent();
         self.tell_flows(sampled, &flows);
+        // After its flows by themselves.
+        for of in lied {
+            self.raise(&of);
+        }
         self.tell_pairs(sampled, &pairs);
         self.end_vanished(channel);
         self.forget_silent();
@@ -408,7 +424,7 @@ impl Controller {
     }
 
     /// Ends the flows whose connection this agent has reported, and not for a grace: whoever had it is gone
-    /// without a word.
+    /// without a word. Those that it ought to have reported, and has not, are parked.
     fn end_vanished(&mut self, channel: ChannelId) {
         let Some(agent) = self.agents.sweep(&self.context, channel) else {
             return;
@@ -419,17 +435,17 @@ impl Controller {
                 && flow.reported.is_some_and(|at| at >= agent.since)
                 && flow.heard.is_some_and(|at| awake.since(at) > grace)
         };
-        let addresses = agent.hosts.iter().flat_map(|host| self.view.addresses_of(*host));
+        let hosts = agent.hosts.clone();
+        let addresses = hosts.iter().flat_map(|host| self.view.addresses_of(*host));
         let flows = addresses.flat_map(|address| self.registry.known_from(address));
         let gone: Vec<FlowId> = flows.filter(|(_, flow)| is_gone(flow)).map(|(id, _)| id).collect();
         for id in gone {
             self.counters.flows_vanished += 1;
-            if let Some(job) = self.registry.flow(id).and_then(Flow::job) {
-                self.tell(Declared::FlowComplete { job, flow: id });
-            }
-            self.tell_closed(id);
-            self.forget_flow(id);
+            self.end_flow(id);
         }
+        self.park_unseen(&hosts);
+        self.registry.owners.sweep(&self.context);
+        self.registry.ledger.sweep(&self.context);
     }
 
     /// Forgets the connections that nobody declared and that no agent of an end has reported for a grace: nobody
@@ -472,6 +488,12 @@ impl Controller {
             if flow.owner.is_none() {
                 continue;
             }
+            if flow.parked && flow.is_busy(&self.context) {
+                self.unpark(*id);
+            }
+            let Some(flow) = self.registry.flow(*id) else {
+                continue;
+            };
             if flow.size.is_some() {
                 delivered.push((*id, flow.delivered));
                 self.check_size(*id);
@@ -505,14 +527,12 @@ impl Controller {
 
     /// Has a flow whose declared size was false end for the policy, and enter again.
     fn check_size(&mut self, id: FlowId) {
-        let Some((job, (src, dst))) = self.registry.check_size(id) else {
+        if !self.registry.check_size(id) {
             return;
-        };
+        }
         self.counters.contradictions += 1;
         self.enter_again(id);
-        for declared in self.registry.corrected_sizes(job, src, dst).into_iter().flatten() {
-            self.tell(declared);
-        }
+        self.tell_corrected(id);
     }
 
     /// Has a flow end for the policy, and enter again with the size that it has now.

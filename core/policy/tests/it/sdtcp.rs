@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use model::build::{self, Access};
 use model::{
-    Buffer, Cap, Directive, Directives, FlowId, LinkId, LinkSpec, Measured, Network, NodeId,
+    Buffer, Cap, Caps, Directive, Directives, FlowId, LinkId, LinkSpec, Measured, Network, NodeId,
     Observation, Severity, Thresholds,
 };
 use proptest::prelude::*;
@@ -175,6 +175,76 @@ fn late_flows_are_capped_if_asked_for() {
         assert_eq!(told, [Directive::Window { link, flow: None, cap: None }]);
         assert!(bench.open(13).is_empty(), "nothing is congested");
     }
+}
+
+/// What the text has at each threshold is said with each SYN: one message for the bursts of a port, one for each of
+/// its background flows; at the threshold itself nothing.
+#[test]
+fn prepared_windows_are_those_of_the_notices_said_before() {
+    let mut bench = Bench::with("sdtcp", &Parameters::default().with("windows", "prepared"), 20);
+    let link = bench.core();
+    let high = |bytes| Caps { high: Some(cap_of(bytes)), ..Caps::default() };
+    let at_core = |told: Directives| -> Directives {
+        let at = |directive: &Directive| matches!(directive, Directive::Prepare { link: at, .. } | Directive::Window { link: at, .. } if *at == link);
+        told.into_iter().filter(at).collect()
+    };
+    // (29,130 + 127,500) for one.
+    let told = at_core(bench.open(0));
+    assert_eq!(told, [Directive::Prepare { link, flow: None, caps: high(156_630) }]);
+    bench.now = Time::from_nanos(2_000_000_000);
+    for flow in 1..=10 {
+        let told = at_core(bench.open(flow));
+        let caps = high(156_630 / u64::from(flow + 1));
+        assert_eq!(told, [Directive::Prepare { link, flow: None, caps }]);
+    }
+    // As in `windows_by_equations_3_to_8`.
+    let [low, medium, least] = [4_492, 5_415, MSS].map(|bytes| Some(cap_of(bytes)));
+    let told = at_core(bench.carried(&[(0, 2_000_000), (1, 3000)]));
+    let caps = Caps { recovered: None, low, medium, high: least };
+    let own = Directive::Prepare { link, flow: Some(FlowId(0)), caps };
+    assert_eq!(told, [own.clone(), Directive::Prepare { link, flow: None, caps: high(15_517) }]);
+    for severity in Severity::ALL {
+        let queue = Bytes::new(45_000);
+        assert!(bench.tell(Measured::Congested { link, severity, queue }).is_empty());
+    }
+    assert_eq!(at_core(bench.open(11)).len(), 2, "the background flow, and all others");
+    bench.tell(Measured::Closed { flow: FlowId(0) });
+    for flow in 1..11 {
+        assert_eq!(at_core(bench.tell(Measured::Closed { flow: FlowId(flow) })).len(), 1);
+    }
+    let told = at_core(bench.tell(Measured::Closed { flow: FlowId(11) }));
+    assert_eq!(told, [Directive::Window { link, flow: None, cap: None }], "no flow, no entry");
+}
+
+/// `sab` says the least for more flows than are known; `sdtcp-hold` has idle flows count from M on.
+#[test]
+fn policies_whose_windows_hold_always_prepare_them_for_a_congested_port() {
+    let prepared = Parameters::default().with("windows", "prepared");
+    let caps_at = |link, told: Directives| {
+        told.into_iter().find_map(|directive| match directive {
+            Directive::Prepare { link: at, flow: None, caps } if at == link => Some(caps),
+            _ => None,
+        })
+    };
+    let mut sab = Bench::with("sab", &prepared, 4);
+    let link = sab.core();
+    sab.open(0);
+    let fair = Some(cap_of((PIPE + 75_000) / 2));
+    let caps = Caps { recovered: fair, low: fair, medium: fair, high: Some(cap_of(MSS)) };
+    assert_eq!(caps_at(link, sab.open(1)), Some(caps));
+    assert!(!sab.policy.watch().unwrap().local);
+    let mut hold = Bench::with("sdtcp-hold", &prepared, 4);
+    (0..4).for_each(|flow| drop(hold.open(flow)));
+    hold.carried(&[(0, 1_000), (1, 1_000), (2, 1_000), (3, 1_000)]);
+    hold.now += Span::from_millis(100);
+    let told = hold.carried(&[(0, 2_000), (1, 2_000), (2, 1_000), (3, 1_000)]);
+    let caps = caps_at(link, told).unwrap();
+    let [two, four] = [PIPE, PIPE / 2].map(|bytes| Some(cap_of(bytes)));
+    assert_eq!(caps, Caps { recovered: two, low: two, medium: four, high: four });
+    // While the link has time left the total grows, but not that of a congested port.
+    let told = hold.tell(Measured::QueueLength { link, queue: Bytes::ZERO, sent: Bytes::ZERO });
+    let more = Some(cap_of(PIPE * 105 / 100));
+    assert_eq!(caps_at(link, told), Some(Caps { recovered: more, ..caps }));
 }
 
 /// Among flows that are capped late: a round trip changes the caps of a port that is congested, and a notice

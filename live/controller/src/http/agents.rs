@@ -18,6 +18,7 @@ use wire::EXCHANGE;
 use wire::identity::Role;
 use wire::lines::{LineError, Lines};
 
+use super::REVOKED;
 use super::answers::{Named, Wrong, may_act};
 use crate::hub::{Admission, Hub};
 use crate::outlet::outlet;
@@ -48,7 +49,7 @@ pub async fn exchange(
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };
         tokio::select! {
-            ended = converse(upgraded, &agent, &hub) => {
+            ended = converse(upgraded, &agent, &hub, &admission) => {
                 if let Err(reason) = ended {
                     tracing::warn!(agent, reason, "agent connection ended");
                 }
@@ -65,7 +66,12 @@ pub async fn exchange(
     Ok((StatusCode::SWITCHING_PROTOCOLS, headers).into_response())
 }
 
-async fn converse(upgraded: Upgraded, agent: &str, hub: &Hub) -> Result<(), String> {
+async fn converse(
+    upgraded: Upgraded,
+    agent: &str,
+    hub: &Hub,
+    admission: &Admission,
+) -> Result<(), String> {
     let channel = hub.channel();
     let (outlet, drain) = outlet();
     let (reader, writer) = tokio::io::split(TokioIo::new(upgraded));
@@ -98,6 +104,7 @@ async fn converse(upgraded: Upgraded, agent: &str, hub: &Hub) -> Result<(), Stri
     let ended = tokio::select! {
         ended = receive => ended,
         sent = drain.run_lines(writer) => sent.map_err(|error| error.to_string()),
+        () = admission.revoked() => Err(REVOKED.to_owned()),
     };
     // There may be no machine any more to tell.
     let _ = hub.tell(&tenant, Event::AgentGone(channel)).await;

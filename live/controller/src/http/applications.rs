@@ -58,9 +58,12 @@ pub async fn declare(
         .map_err(|problem| Wrong { status: StatusCode::BAD_REQUEST, problem })?;
     let (application, tenant) = admission.speaks_for(&application);
     let (sender, answer) = oneshot::channel();
-    let request = Request::new(application, declared, sender);
-    hub.tell(&tenant, Event::Declared(request)).await?;
+    let name = Arc::clone(&application);
+    hub.tell(&tenant, Event::Declared(Request::new(application, declared, sender))).await?;
     let outcome = answer.await.map_err(|_| Ending)?;
+    if let Some(first) = outcome.refused.first() {
+        admission.refused(&name, outcome.refused.len(), &first.field, &first.reason);
+    }
     let status = if outcome.rest.is_some() {
         StatusCode::TOO_MANY_REQUESTS
     } else if outcome.refused.is_empty() {

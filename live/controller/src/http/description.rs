@@ -12,6 +12,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use super::OPENAPI;
+use super::events::Events;
 use super::queries::ControllerStatus;
 
 /// What a request of declarations holds.
@@ -36,6 +37,7 @@ fn schemas() -> Value {
     generator.subschema_for::<Health>();
     generator.subschema_for::<Order>();
     generator.subschema_for::<Orders>();
+    generator.subschema_for::<Events>();
     generator.subschema_for::<ControllerStatus>();
     generator.subschema_for::<FlowStatus>();
     generator.subschema_for::<JobStatus>();

@@ -5,6 +5,8 @@ mod answers;
 mod applications;
 #[cfg(test)]
 mod description;
+mod events;
+mod leader;
 mod measured;
 mod orders;
 mod queries;
@@ -23,7 +25,7 @@ use hyper_util::service::TowerToHyperService;
 use tower::ServiceExt as _;
 use wire::Stream;
 
-use crate::hub::Hub;
+use crate::hub::{Hub, Role};
 use crate::listen::{Certificates, From, Listener, identify};
 
 pub use applications::declarations;
@@ -31,10 +33,21 @@ pub use applications::declarations;
 /// How long a connection may be silent between requests, or take over a request's head.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// Why a connection ends whose certificate was good when it began.
+pub const REVOKED: &str = "its certificate has been revoked";
+
 /// The description that is served. Its schemas are those of the Rust types: `description.rs`.
 pub const OPENAPI: &str = include_str!("../../openapi.json");
 
 fn router(hub: &Arc<Hub>) -> Router {
+    if matches!(hub.role, Role::Follows { .. }) {
+        return Router::new()
+            .route("/v1/leader", get(leader::leader))
+            .route("/v1/openapi.json", get(queries::openapi))
+            .route("/metrics", get(measured::metrics))
+            .fallback(leader::elsewhere)
+            .with_state(Arc::clone(hub));
+    }
     Router::new()
         .route("/v1/applications/{application}/declarations", post(applications::declare))
         .route("/v1/applications/{application}", delete(applications::leave))
@@ -42,12 +55,14 @@ fn router(hub: &Arc<Hub>) -> Router {
         .route("/v1/applications/{application}/jobs", get(queries::jobs_of))
         .route("/v1/agents/{agent}/exchange", get(agents::exchange))
         .route("/v1/orders", get(orders::standing).post(orders::give))
+        .route("/v1/events", get(events::events))
         .route("/v1/status", get(queries::status))
         .route("/v1/flows", get(queries::flows))
         .route("/v1/jobs", get(queries::jobs))
         .route("/v1/explain/{application}/{job}", get(queries::explain_job))
         .route("/v1/explain/{application}/{job}/{flow}", get(queries::explain_flow))
         .route("/v1/health", get(queries::health))
+        .route("/v1/leader", get(leader::leader))
         .route("/v1/openapi.json", get(queries::openapi))
         .route("/metrics", get(measured::metrics))
         .fallback(answers::nowhere)
@@ -58,7 +73,7 @@ fn router(hub: &Arc<Hub>) -> Router {
 }
 
 /// Accepts connections until the daemon ends.
-pub async fn serve(listener: Listener, certificates: Option<Certificates>, hub: Arc<Hub>) {
+pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, hub: Arc<Hub>) {
     let router = router(&hub);
     loop {
         let (stream, from) = tokio::select! {
@@ -87,8 +102,9 @@ async fn connection(
     router: Router,
 ) -> Result<(), String> {
     let proved = identify(stream, from, certificates.as_ref(), &hub.strangers).await?;
-    let Some((stream, identity)) = proved else { return Ok(()) };
-    let admission = Arc::new(hub.admit(from.0.is_none(), identity)?);
+    let Some((stream, peer)) = proved else { return Ok(()) };
+    let admission = Arc::new(hub.admit(from.0.is_none(), peer)?);
+    let revoked = Arc::clone(&admission);
     let service = tower::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Arc::clone(&admission));
         let answered = router.clone().oneshot(request);
@@ -100,8 +116,11 @@ async fn connection(
         .max_headers(64)
         .max_buf_size(64 << 10)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
-        .with_upgrades()
-        .await;
+        .with_upgrades();
+    let served = tokio::select! {
+        served = served => served,
+        () = revoked.revoked() => return Err(REVOKED.to_owned()),
+    };
     match served {
         // A peer that goes away or says nothing for long is no news.
         Err(error) if error.is_timeout() || error.is_incomplete_message() => Ok(()),

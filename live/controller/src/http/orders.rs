@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::answers::{Wrong, json, may_order, may_see_all};
 use super::applications::{missing, plain, take};
-use crate::hub::{Admission, Ending, Hub};
+use crate::hub::{Admission, Ending, Hub, Role};
 use crate::owner::Event;
 
 /// Longest order, in octets.
@@ -81,9 +81,15 @@ async fn carry_out(hub: Arc<Hub>, act: Act) -> Result<Orders, Wrong> {
         let refused = became.as_ref().err().map(ToString::to_string);
         let standing = became.as_deref().map_err(|_| refused.as_deref().unwrap_or_default());
         let warning = ledger.note(&act, standing);
-        (became, warning)
+        (became, warning, ledger)
     });
-    let (became, warning) = noted.await.map_err(|_| Ending)?;
+    // Held until all is written.
+    let (became, mut warning, _ledger) = noted.await.map_err(|_| Ending)?;
+    if let (Ok(standing), Role::Leads { elected: Some((_, shelf)), .. }) = (&became, &hub.role)
+        && let Err(why) = shelf.keep(standing).await
+    {
+        warning = Some(format!("{why}; it is done here, but the next leader doesn't know of it"));
+    }
     if let Some(warning) = &warning {
         tracing::error!(warning, "an order is not written down");
     }

@@ -11,15 +11,15 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use control::{Answers, FlowExplanation, Status};
-use protocol::application::Health;
+use protocol::application::{Health, Leader};
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep_until, timeout_at};
 use wire::identity::Role;
 
 use super::answers::{Asked, Named, Wrong, json, may_act, may_see_all};
-use crate::hub::{Admission, Hub};
-use crate::metrics::Recording;
+use crate::hub::{self, Admission, Hub};
+use crate::metrics::{Recording, SOON, ending, now_s};
 use crate::tenant::{Full, Held, Tenant};
 
 type Answer = Result<Response, Wrong>;
@@ -29,9 +29,12 @@ const FLOWS: usize = 1_000;
 /// Most flows that an answer tells of, and about as many octets as that takes.
 const MOST: usize = 5_000;
 const ANSWER: usize = 2 << 20;
-/// How long who follows its flows may wait for a change, and how long what changes then is gathered.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// How long who follows something may wait for a change, and how long what changes then is gathered.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// So many peers whose certificates end soon are named.
+const MOST_ENDING: usize = 16;
 
 /// How everything stands.
 #[derive(Serialize)]
@@ -43,6 +46,9 @@ pub(super) struct ControllerStatus {
     connections: usize,
     /// `off`, `on`, or `stopped`.
     recorder: &'static str,
+    /// The election, where there are several controllers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    leader: Option<Leader>,
     #[serde(flatten)]
     status: Status,
 }
@@ -56,14 +62,32 @@ pub async fn status(
     status.problems.extend(hub.measures.long_turn(Instant::now()));
     status.problems.extend(hub.measures.last_unreadable(Instant::now()));
     status.problems.extend(hub.strangers.problem(Instant::now()));
+    status.problems.extend(hub.measures.ending(now_s()));
+    let soon = hub.ending(now_s() + SOON);
+    let told = soon.iter().take(MOST_ENDING).map(|(ends, who)| ending(who, *ends, now_s()));
+    status.problems.extend(told);
+    if let Some(more) = soon.len().checked_sub(MOST_ENDING + 1) {
+        status.problems.push(format!("certificates of {} more end soon", more + 1));
+    }
     let recorder = hub.measures.recorder();
     if let Recording::Stopped(why) = &recorder {
         status.problems.push(format!("the recorder has stopped: {why}"));
     }
+    let leader = match &hub.role {
+        hub::Role::Leads { elected: Some((standing, _)), .. } => {
+            let standing = standing.borrow();
+            if let Some(fault) = &standing.fault {
+                status.problems.push(format!("the elections' store: {fault}"));
+            }
+            Some(standing.told(true))
+        }
+        _ => None,
+    };
     Ok(json(&ControllerStatus {
         version: env!("CARGO_PKG_VERSION"),
         connections: hub.connections(),
         recorder: recorder.name(),
+        leader,
         status,
     }))
 }
@@ -135,7 +159,7 @@ pub async fn flows_of(
         match timeout_at(until.into(), changes.changed()).await {
             // What follows from one cause comes in several turns, and who asks again at once asks too often.
             Ok(Ok(())) => sleep_until((Instant::now() + PAUSE).min(until).into()).await,
-            Ok(Err(_)) => return Err(crate::hub::Ending.into()),
+            Ok(Err(_)) => return Err(hub::Ending.into()),
             Err(_) => break,
         }
     }
@@ -197,7 +221,7 @@ async fn answer<T: Serialize + Send + 'static>(
     let found = hub.ask(asks, question).await?.ok_or_else(|| unknown(what))?;
     let written = spawn_blocking(move || serde_json::to_vec(&found)).await;
     let body = written
-        .map_err(|_| crate::hub::Ending)?
+        .map_err(|_| hub::Ending)?
         .map_err(|error| Wrong::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string()))?;
     let held = asks.hold(body.len()).map_err(full)?;
     let body = Bytes::from_owner(OnItsWay { body, _held: held });
@@ -228,7 +252,7 @@ pub async fn health(
 ) -> Answer {
     let counters = hub.ask(&admission.asks(), |answers| answers.counters()).await?;
     hub.measures.asked.fetch_add(1, Ordering::Relaxed);
-    Ok(json(&Health { epoch: hub.epoch, declared: counters.declarations }))
+    Ok(json(&Health { epoch: hub.role.epoch(), declared: counters.declarations }))
 }
 
 pub async fn openapi() -> Response {

@@ -113,6 +113,12 @@ impl Rig {
         }
     }
 
+    /// Has `b` acknowledge each packet at once, as from now on.
+    pub fn acknowledge_each(&self) {
+        let (host, own) = (self.host(1), self.addresses[1]);
+        run(&format!("ip -n {host} route change 10.99.0.0/24 dev eth0 src {own} quickack 1"));
+    }
+
     /// Gives new connections at `b` room for so many octets that came and weren't read, which is the
     /// most that they let be in flight.
     pub fn narrow(&self, octets: u32) {
@@ -180,7 +186,7 @@ fn between(sender: &TcpStream) -> Connection {
 /// A connection that stands until it is dropped, over which nobody sends but who talks.
 pub struct Idle {
     pub connection: Connection,
-    ends: [TcpStream; 2],
+    pub ends: [TcpStream; 2],
 }
 
 impl Idle {
@@ -400,7 +406,20 @@ pub fn within(got: Rate, wanted: Rate, percent: u64) -> bool {
     (least..=most).contains(&got)
 }
 
+/// How the end of a connection stands that sends, in whatever namespace of this test's process.
 pub fn statistics(pacer: &Pacer, connection: &Connection) -> Statistics {
-    let all = pacer.statistics().unwrap();
+    let all = pacer.statistics(&namespaces()).unwrap();
     all.into_iter().find(|each| each.connection == *connection).expect("the connection is known")
+}
+
+/// Those of this process's rigs.
+pub fn namespaces() -> Vec<Namespace> {
+    let ours = format!("wma-{}-", process::id());
+    let all = fs::read_dir("/run/netns").unwrap().map(|entry| entry.unwrap().file_name());
+    let names = all.filter_map(|name| name.into_string().ok());
+    // Others of this process begin and end meanwhile: a file may be no namespace yet.
+    let named = names
+        .filter(|name| name.starts_with(&ours))
+        .filter_map(|name| Namespace::named(&name).ok());
+    named.filter(|namespace| namespace.visit(|| Ok(())).is_ok()).collect()
 }

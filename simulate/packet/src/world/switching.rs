@@ -2,7 +2,7 @@
 
 use agent::Trigger;
 use engine::Slot;
-use model::{Cap, FlowId, LinkId, Measured, Severity};
+use model::{Caps, FlowId, LinkId, Measured, Severity};
 use units::{Bytes, Span, Time};
 
 use super::World;
@@ -288,7 +288,7 @@ impl World {
     }
 
     /// See [`engine::World::cap`].
-    pub(super) fn set_cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
+    pub(super) fn set_cap(&mut self, link: LinkId, flow: Option<FlowId>, caps: Option<Caps>) {
         let Some(switches) = &mut self.switches else {
             return;
         };
@@ -296,8 +296,8 @@ impl World {
             return;
         };
         let Some(id) = flow else {
-            port.cap = cap;
-            if cap.is_none() {
+            port.caps = caps;
+            if caps.is_none() {
                 for passage in self.flows.iter_mut().filter_map(|flow| flow.passage.as_mut()) {
                     passage.entries.retain(|(at, _)| *at != link.0);
                 }
@@ -308,7 +308,7 @@ impl World {
         let flow = place.and_then(|place| self.flows.get_mut(place as usize));
         if let Some(passage) = flow.and_then(|flow| flow.passage.as_mut()) {
             passage.entries.retain(|(at, _)| *at != link.0);
-            passage.entries.extend(cap.map(|cap| (link.0, cap)));
+            passage.entries.extend(caps.map(|caps| (link.0, caps)));
         }
     }
 

@@ -194,6 +194,8 @@ public final class Client {
         private final SSLContext tls;
         private final String path;
         private Http connection;
+        /** The controller that is spoken to. */
+        private int at;
         private long faults;
         private String logged = "";
         private long loggedAt = -LOG_SAME_EVERY;
@@ -229,7 +231,7 @@ public final class Client {
             try {
                 if (action instanceof Session.Action.Connect) {
                     close();
-                    connection = new Http(settings.controller(), tls, patience, timer);
+                    connection = new Http(settings.controllers().get(at), tls, patience, timer);
                     session.connected(now());
                 } else if (action instanceof Session.Action.Health) {
                     Http.Answer answer = connection.ask("GET", "/v1/health", new byte[0]);
@@ -245,7 +247,9 @@ public final class Client {
                     }
                 }
             } catch (IOException | RuntimeException broken) {
-                session.lost(now(), settings.controller() + ": " + broken.getMessage(), chance);
+                session.lost(now(), settings.controllers().get(at) + ": " + broken.getMessage(), chance);
+                // Another may lead; one that follows answers 503.
+                at = (at + 1) % settings.controllers().size();
             }
         }
 

@@ -12,8 +12,10 @@ import java.security.PrivateKey;
 import java.security.cert.Certificate;
 import java.security.cert.CertificateFactory;
 import java.security.spec.PKCS8EncodedKeySpec;
+import java.util.ArrayList;
 import java.util.Base64;
 import java.util.Collection;
+import java.util.List;
 import java.util.Optional;
 import java.util.function.Function;
 import java.util.regex.Matcher;
@@ -25,15 +27,16 @@ import javax.net.ssl.TrustManagerFactory;
 /**
  * What an engine's configuration says.
  *
- * @param controller where the controller listens
+ * @param controllers where controllers listen, of which one leads; one at least
  * @param name       the application
  * @param tls        certificates, where the controller is reached with TLS
  * @param room       what the queue holds, and the session after it
  * @param terms      what all jobs that are started ask for; of a job without a name
  */
-record Settings(Address controller, String name, Optional<Tls> tls, int room, Optional<JobTerms> terms) {
+record Settings(List<Address> controllers, String name, Optional<Tls> tls, int room, Optional<JobTerms> terms) {
     private static final int ROOM = 1 << 16;
     private static final int MOST_ROOM = 1 << 20;
+    private static final int MOST_CONTROLLERS = 16;
     private static final Pattern NAME = Pattern.compile("[A-Za-z0-9_.-]{1,64}");
     private static final Pattern TCP =
             Pattern.compile("(https?)://(\\[[0-9A-Fa-f:.]+]|[^\\[\\]/:@?#\\s]+):([0-9]{1,5})/?");
@@ -84,7 +87,13 @@ record Settings(Address controller, String name, Optional<Tls> tls, int room, Op
         if (controller == null || controller.isBlank()) {
             return Optional.empty();
         }
-        Address address = address(prefix + "controller", controller.strip());
+        List<Address> controllers = new ArrayList<>();
+        for (String one : controller.split(",", -1)) {
+            controllers.add(address(prefix + "controller", one.strip()));
+        }
+        if (controllers.size() > MOST_CONTROLLERS) {
+            throw new Wrong(prefix + "controller", controller, "name " + MOST_CONTROLLERS + " at most");
+        }
         String name = text(prefix + "name", values, "");
         if (!NAME.matcher(name).matches()) {
             String remedy = "name the application by 1 to 64 letters, digits, -, _ and .";
@@ -95,13 +104,13 @@ record Settings(Address controller, String name, Optional<Tls> tls, int room, Op
             throw new Wrong(prefix + "queue", room, "write a number from 1 to " + MOST_ROOM);
         }
         Optional<Tls> tls = Optional.empty();
-        if (address instanceof Address.Tcp tcp && tcp.isTls()) {
+        if (controllers.stream().anyMatch(address -> address instanceof Address.Tcp tcp && tcp.isTls())) {
             tls = Optional.of(new Tls(File.of(prefix + "certificate", values), File.of(prefix + "key", values),
                     File.of(prefix + "ca", values)));
         }
         try {
             Optional<JobTerms> terms = JobTerms.read("", prefix, values);
-            return Optional.of(new Settings(address, name, tls, Integer.parseInt(room), terms));
+            return Optional.of(new Settings(List.copyOf(controllers), name, tls, Integer.parseInt(room), terms));
         } catch (IllegalArgumentException wrong) {
             throw new Wrong(wrong.getMessage());
         }

@@ -109,6 +109,26 @@ class ClientTest {
         }
     }
 
+    /** Of several controllers those that follow answer 503, and one that is gone nothing. */
+    @Test
+    void theControllerThatLeadsIsFound() throws Exception {
+        try (Stub first = Stub.tcp(); Stub second = Stub.tcp()) {
+            byte[] follows = Stub.response(503, "{\"error\":{\"field\":\"leader\",\"reason\":\"ask another\"}}");
+            first.answers.add(follows);
+            second.epoch = 2;
+            Client client = client(first.address() + "," + second.address(), LONG);
+            client.declare(new JobStart("a"));
+            untilTaken(client, 1);
+            assertEquals(List.of("a"), second.started());
+            assertEquals(List.of(), first.started());
+            first.epoch = 3;
+            second.close();
+            second.cut();
+            client.declare(new JobStart("b"));
+            until("all was said to the other", () -> first.started().equals(List.of("a", "b")));
+        }
+    }
+
     /** Whatever a controller answers: the client tries again, and all arrives. */
     @Test
     void liesEndTheConnectionAndNothingElse() throws Exception {

@@ -39,17 +39,23 @@ class SettingsTest {
         assertEquals(Optional.empty(), read("name", "a"));
         assertEquals(Optional.empty(), read("controller", " ", "name", "!"));
         Address unix = new Address.Unix(Path.of("/run/c.sock"));
-        assertEquals(Optional.of(new Settings(unix, "a.b-c_1", Optional.empty(), 1 << 20, Optional.empty())),
+        assertEquals(Optional.of(new Settings(List.of(unix), "a.b-c_1", Optional.empty(), 1 << 20, Optional.empty())),
                 read("controller", " unix:/run/c.sock ", "name", "a.b-c_1", "queue", "1048576"));
         for (String address : List.of("http://127.0.0.1:1", "http://localhost:65535", "http://[::1]:7443")) {
             Settings found = read("controller", address, "name", "a").orElseThrow();
-            assertEquals(address, found.controller().toString());
+            assertEquals(address, found.controllers().get(0).toString());
             assertEquals(1 << 16, found.room());
         }
         Settings tls = read("controller", "https://ctl.example:7443/", "name", "a", "certificate", "c", "key", "k",
                 "ca", "a").orElseThrow();
-        assertEquals(new Address.Tcp("ctl.example", 7443, true), tls.controller());
+        assertEquals(new Address.Tcp("ctl.example", 7443, true), tls.controllers().get(0));
         assertEquals("w.key", tls.tls().orElseThrow().key().key());
+        Settings several = read("controller", "http://127.0.0.1:1, https://ctl:2", "name", "a", "certificate", "c",
+                "key", "k", "ca", "a").orElseThrow();
+        assertEquals(List.of("http://127.0.0.1:1", "https://ctl:2"),
+                several.controllers().stream().map(Address::toString).toList());
+        String many = "unix:/c" + ",unix:/c".repeat(16);
+        assertThrows(Settings.Wrong.class, () -> read("controller", many, "name", "a"));
     }
 
     @Test

@@ -1,28 +1,34 @@
 //! The way of declarations to a controller: connections, requests and answers for a
 //! [`protocol::client::Client`], which knows what to say when.
 
+use std::hash::{BuildHasher as _, RandomState};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use engine::random::Stream;
 use hyper::Method;
 use protocol::application::{Declaration, Health, Outcome, Problem, Refused};
 use protocol::client::{Action, Client, PATIENCE};
-use rand::RngExt as _;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use units::{Span, Time};
-use wire::client::{Address, Client as Http};
+
+use crate::client::Client as Http;
+use crate::controllers::Controllers;
 
 /// How often is looked whether the connection stands.
 const LOOK: Duration = Duration::from_millis(200);
+const MOVED: &str = "another controller leads";
 /// How long what waits is still delivered when the application has ended.
 const LAST: Duration = Duration::from_secs(2);
 
-/// What the application and the delivery share.
+/// How long a controller that leads is sought.
+const SEEKING: Duration = Duration::from_secs(10);
+
+/// What an application and the delivery of its declarations share.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub struct Shared {
     client: Mutex<Client>,
     /// Something was declared, or the application has ended.
     news: Notify,
@@ -30,32 +36,38 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn client(&self) -> MutexGuard<'_, Client> {
+    /// The client, which knows what becomes of declarations.
+    pub fn client(&self) -> MutexGuard<'_, Client> {
         self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn declare(&self, declaration: Declaration) {
+    /// The application declares something.
+    pub fn declare(&self, declaration: Declaration) {
         self.client().declare(declaration);
         self.news.notify_one();
     }
 
     /// Nothing more will be declared.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
         self.news.notify_one();
     }
 }
 
 /// Delivers until the application has ended, and then what waits.
-pub(crate) struct Delivery {
+pub struct Delivery {
     shared: Arc<Shared>,
-    controller: Address,
+    controllers: Controllers,
+    /// Ends when another controller leads.
+    moved: Moved,
     /// Where declarations go.
     path: String,
     start: Instant,
-    chance: Stream,
+    chance: RandomState,
     http: Option<Http>,
 }
+
+type Moved = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What the client wants, with all that it takes.
 enum Request {
@@ -65,11 +77,18 @@ enum Request {
 }
 
 impl Delivery {
-    pub(crate) fn new(shared: Arc<Shared>, application: &str, controller: Address) -> Self {
+    /// For `application`, to whichever of `controllers` leads, without TLS.
+    pub fn new(shared: Arc<Shared>, application: &str, controllers: Controllers) -> Self {
         let path = format!("/v{}/applications/{application}/declarations", protocol::VERSION);
         // Applications that lose the same controller must not come back at the same moment.
-        let chance = Stream::named(std::process::id().into(), application);
-        Self { shared, controller, path, start: Instant::now(), chance, http: None }
+        let chance = RandomState::new();
+        let moved: Moved = Box::pin(std::future::pending());
+        Self { shared, controllers, moved, path, start: Instant::now(), chance, http: None }
+    }
+
+    /// Any number.
+    fn chance(&self) -> u32 {
+        u32::try_from(self.chance.hash_one(self.start.elapsed()) >> 32).unwrap_or(0)
     }
 
     fn now(&self) -> Time {
@@ -78,7 +97,7 @@ impl Delivery {
     }
 
     /// Runs until nothing more will be declared and all has been said, or can't be for some time.
-    pub(crate) async fn run(mut self) {
+    pub async fn run(mut self) {
         let mut leave = None;
         loop {
             let request = self.shared.client().poll(self.now()).map(|action| match action {
@@ -108,8 +127,9 @@ impl Delivery {
 
     fn lose(&mut self, why: &str) {
         self.http = None;
-        let why = format!("{}: {why}", self.controller);
-        self.shared.client().lost(self.now(), &why, self.chance.random());
+        self.moved = Box::pin(std::future::pending());
+        let why = format!("{}: {why}", self.controllers.leader());
+        self.shared.client().lost(self.now(), &why, self.chance());
     }
 
     /// Waits for news, or until the client wants something; looks after the connection.
@@ -118,7 +138,10 @@ impl Delivery {
         let due = self.shared.client().deadline().map_or(Span::from_secs(1), |at| at.since(now));
         let wait = Duration::from_nanos(due.as_nanos()).min(LOOK);
         // News that came before counts as well.
-        let _ = timeout(wait, self.shared.news.notified()).await;
+        tokio::select! {
+            _ = timeout(wait, self.shared.news.notified()) => {}
+            () = &mut self.moved => return self.lose(MOVED),
+        }
         if self.http.as_ref().is_some_and(Http::is_closed) {
             self.lose("the controller closed the connection");
         }
@@ -127,8 +150,10 @@ impl Delivery {
     async fn carry_out(&mut self, request: Request) -> Result<(), String> {
         match request {
             Request::Connect => {
-                let http = Http::connect(&self.controller, None).await;
+                let http = self.controllers.connect(None, SEEKING).await;
                 self.http = Some(http.map_err(|error| error.to_string())?);
+                let controllers = self.controllers.clone();
+                self.moved = Box::pin(async move { controllers.moved(None).await });
                 self.shared.client().connected(self.now());
             }
             Request::Health => {
@@ -139,7 +164,7 @@ impl Delivery {
             Request::Declare(body) => {
                 let path = self.path.clone();
                 let (status, said) = self.ask(Method::POST, &path, body).await?;
-                let (now, chance) = (self.now(), self.chance.random());
+                let (now, chance) = (self.now(), self.chance());
                 if matches!(status, 200 | 422 | 429) {
                     let outcome: Outcome = read(&said)?;
                     self.shared.client().answered(now, &outcome, chance);
@@ -164,7 +189,11 @@ impl Delivery {
     ) -> Result<(u16, hyper::body::Bytes), String> {
         let http = self.http.as_mut().ok_or("no connection")?;
         let patience = Duration::from_nanos(PATIENCE.as_nanos());
-        match timeout(patience, http.ask(method, path, body)).await {
+        let asked = tokio::select! {
+            asked = timeout(patience, http.ask(method, path, body)) => asked,
+            () = &mut self.moved => return Err(MOVED.to_owned()),
+        };
+        match asked {
             Ok(Ok((status, said))) => Ok((status.as_u16(), said)),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err("the controller doesn't answer".to_owned()),

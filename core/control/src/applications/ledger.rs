@@ -1,0 +1,212 @@
+//! What applications have sent without having declared it. It is counted by connection, whatever flows and jobs are
+//! called, and stands against the application: for [`WHILE`] after the last time all that it declares counts as twice
+//! as much, at least. So does what it declared and nobody saw: after a number of such flows its flows count from when
+//! they are seen.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+
+use protocol::Connection;
+use units::{Bytes, Rate, Span, Time};
+
+use crate::context::Context;
+
+/// How long it stands against an application that it has sent what it had not declared.
+pub(crate) const WHILE: Span = Span::from_secs(60);
+/// What a connection may carry beyond that between two samples: words of the application's own protocol.
+const SLACK: Bytes = Bytes::new(65_536);
+/// Apart from that, 1 in so many.
+const SLACK_PART: u64 = 16;
+/// Flows that were never seen, each for as long as a sample at least, after which an application is doubted.
+const UNSEEN: u64 = 16;
+
+/// What a connection has carried, beside what was declared for it.
+struct Account {
+    /// As it was reported last.
+    delivered: Option<Bytes>,
+    /// When that was, or since when something is declared of it.
+    at: Time,
+    /// What flows that have ended since may have carried, and how long they were there.
+    ended: Bytes,
+    open: Span,
+    /// Whose flows it carried last.
+    of: Arc<str>,
+    /// When it was spoken of last, as [`Context::awake`].
+    touched: Time,
+}
+
+impl Account {
+    /// Of a connection that an application has declared something of `since` then.
+    fn new(cx: &Context, since: Time, of: &Arc<str>) -> Self {
+        Self {
+            delivered: None,
+            at: since,
+            ended: Bytes::ZERO,
+            open: Span::ZERO,
+            of: Arc::clone(of),
+            touched: cx.awake,
+        }
+    }
+}
+
+/// What stands against an application.
+#[derive(Default)]
+struct Debt {
+    /// What it has sent and not declared.
+    undeclared: Bytes,
+    /// What each of its flows counts as, at least.
+    floor: Bytes,
+    /// How long its flows ought to have been seen, halved, less what was.
+    unseen: Span,
+    /// When something was added last, as [`Context::awake`].
+    at: Time,
+}
+
+impl Debt {
+    fn stands(&self, cx: &Context) -> bool {
+        cx.awake.since(self.at) <= WHILE
+    }
+}
+
+/// All of it.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    accounts: BTreeMap<Connection, Account>,
+    debts: BTreeMap<Arc<str>, Debt>,
+    swept: Time,
+}
+
+impl Ledger {
+    fn debt(&mut self, cx: &Context, of: &Arc<str>) -> &mut Debt {
+        let debt = self.debts.entry(Arc::clone(of)).or_default();
+        if !debt.stands(cx) {
+            *debt = Debt::default();
+        }
+        debt
+    }
+
+    /// What each flow of an application counts as, at least, and what the application has sent and not declared.
+    pub(crate) fn standing(&self, cx: &Context, of: &str) -> (Bytes, Bytes) {
+        let debt = self.debts.get(of).filter(|debt| debt.stands(cx));
+        debt.map_or((Bytes::ZERO, Bytes::ZERO), |debt| (debt.floor, debt.undeclared))
+    }
+
+    /// Whether flows of an application count from when they are seen only.
+    pub(crate) fn is_doubted(&self, cx: &Context, of: &str) -> bool {
+        let debt = self.debts.get(of).filter(|debt| debt.stands(cx));
+        debt.is_some_and(|debt| debt.unseen >= cx.sample * UNSEEN / 2)
+    }
+
+    /// A flow of an application that an agent would have told of has ended: `seen` or not. Of a connection that lives
+    /// for a part of a sample an agent tells with that chance. Half of it is counted, so that chance alone brings
+    /// nobody into doubt.
+    pub(crate) fn note_seen(&mut self, cx: &Context, of: &Arc<str>, lived: Span, seen: bool) {
+        if seen {
+            if let Some(debt) = self.debts.get_mut(of).filter(|debt| debt.stands(cx)) {
+                let less = debt.unseen.as_nanos().saturating_sub(cx.sample.as_nanos());
+                debt.unseen = Span::from_nanos(less);
+            }
+            return;
+        }
+        let awake = cx.awake;
+        let debt = self.debt(cx, of);
+        debt.unseen += lived.min(cx.sample) / 2;
+        debt.at = awake;
+    }
+
+    /// A flow of a connection has ended, with so much `left` of what was declared, and may have carried as much of it as
+    /// its host's link carries in its time.
+    pub(crate) fn ended(
+        &mut self,
+        cx: &Context,
+        connection: Connection,
+        of: &Arc<str>,
+        (since, left): (Time, Option<Bytes>),
+        capacity: Rate,
+    ) {
+        let has_room = self.accounts.len() < cx.limits.flows;
+        if !has_room && !self.accounts.contains_key(&connection) {
+            return;
+        }
+        let account =
+            self.accounts.entry(connection).or_insert_with(|| Account::new(cx, since, of));
+        let lived = cx.now.since(since.max(account.at));
+        let most = capacity.bytes_in(lived);
+        account.ended += left.map_or(most, |left| with_slack(left).min(most));
+        account.open += lived;
+        account.touched = cx.awake;
+        if *account.of != **of {
+            account.of = Arc::clone(of);
+        }
+    }
+
+    /// A connection is reported, which carries these flows of an application, or none now: since when, and what is left
+    /// of what was declared. An application that has sent
+    /// more than it had declared, by so much that all its flows count as more from now on.
+    pub(crate) fn settle(
+        &mut self,
+        cx: &Context,
+        connection: Connection,
+        (delivered, before): (Bytes, Bytes),
+        of: Option<&Arc<str>>,
+        shares: &mut [(Time, Option<Bytes>)],
+        capacity: Rate,
+    ) -> Option<Arc<str>> {
+        let first = shares.iter().map(|(since, _)| *since).min();
+        if !self.accounts.contains_key(&connection) {
+            let (of, since) = (of?, first?);
+            if self.accounts.len() >= cx.limits.flows {
+                return None;
+            }
+            self.accounts.insert(connection, Account::new(cx, since, of));
+        }
+        let account = self.accounts.get_mut(&connection)?;
+        if let Some(of) = of.filter(|of| **of != account.of) {
+            account.of = Arc::clone(of);
+        }
+        let grown = delivered - delivered.min(account.delivered.unwrap_or(before));
+        let longest = first.map_or(Span::ZERO, |since| cx.now.since(since.max(account.at)));
+        let is_endless = shares.iter().any(|(_, left)| left.is_none());
+        let open = (account.open + longest).min(cx.now.since(account.at));
+        let mut rest = grown.min(capacity.bytes_in(open) + SLACK);
+        rest = rest - account.ended;
+        for left in shares.iter_mut().filter_map(|(_, left)| left.as_mut()) {
+            let carried = rest.min(with_slack(*left));
+            (rest, *left) = (rest - carried, *left - carried);
+        }
+        account.delivered = Some(delivered);
+        (account.ended, account.open) = (Bytes::ZERO, Span::ZERO);
+        (account.at, account.touched) = (cx.now, cx.awake);
+        if is_endless || rest <= SLACK {
+            return None;
+        }
+        let (of, awake) = (Arc::clone(&account.of), cx.awake);
+        let debt = self.debt(cx, &of);
+        debt.undeclared += rest;
+        debt.at = awake;
+        if debt.undeclared <= debt.floor {
+            return None;
+        }
+        debt.floor = debt.undeclared * 2;
+        Some(of)
+    }
+
+    /// A connection is closed.
+    pub(crate) fn close(&mut self, connection: &Connection) {
+        self.accounts.remove(connection);
+    }
+
+    /// Forgets what is over; looked for no more often than samples come.
+    pub(crate) fn sweep(&mut self, cx: &Context) {
+        if cx.awake.since(self.swept) >= cx.sample {
+            self.swept = cx.awake;
+            self.accounts.retain(|_, account| cx.awake.since(account.touched) <= cx.patience());
+            self.debts.retain(|_, debt| debt.stands(cx));
+        }
+    }
+}
+
+/// With what an application's own protocol adds to what it declares.
+fn with_slack(declared: Bytes) -> Bytes {
+    declared + Bytes::new(declared.get() / SLACK_PART)
+}

@@ -1,0 +1,207 @@
+//! What the kernels at the ends of connections say of flows: whose they are, and whether there is anything of them.
+//! Flows that are another's end; those that nobody sees, where an agent watches their sender, hold nobody.
+
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use model::{Declared, FlowId, Measured, NodeId};
+use protocol::Connection;
+use protocol::agent::ConnectionReport;
+use units::{Bytes, Rate};
+
+use super::Controller;
+use crate::applications::registry::Flow;
+
+impl Controller {
+    /// Takes in whose the source of a reported connection is. Flows of others on it end.
+    pub(super) fn note_owner(&mut self, report: &ConnectionReport) {
+        let (cx, connection) = (&self.context, report.connection);
+        let host = self.view.host_at(connection.source.ip());
+        let host = host.map_or("", |node| self.view.node_name(node));
+        let owner = self.registry.tenants.owner(host, &report.processes);
+        self.registry.owners.note(cx, connection, owner);
+        let Connection { source, destination } = connection;
+        for way in [connection, Connection { source: destination, destination: source }] {
+            for id in self.registry.usurping(&way) {
+                self.disown(id);
+            }
+        }
+    }
+
+    /// Ends a flow whose connection is another application's.
+    fn disown(&mut self, id: FlowId) {
+        let Some(flow) = self.registry.flow(id) else {
+            return;
+        };
+        let [name, _, called] = self.registry.name_of(flow);
+        let Connection { source, destination } = flow.selector.connection;
+        let told = format!(
+            "application {name} declared {source} -> {destination} as its flow {called}; it is another's, and the \
+             flow has ended"
+        );
+        self.registry.overreach.note(self.context.now, told);
+        if let Some(known) = self.registry.applications.get_mut(&*name) {
+            known.contradicted += 1;
+        }
+        self.counters.contradictions += 1;
+        self.end_flow(id);
+    }
+
+    /// Ends a flow without a word of its application.
+    pub(super) fn end_flow(&mut self, id: FlowId) {
+        if let Some(job) = self.registry.flow(id).and_then(Flow::job) {
+            self.tell(Declared::FlowComplete { job, flow: id });
+        }
+        self.tell_closed(id);
+        self.forget_flow(id);
+    }
+
+    /// A flow that is declared now, and those of others of its connection. It counts at once, unless its application
+    /// has declared too much that nobody saw.
+    pub(super) fn admit_flow(&mut self, id: FlowId) {
+        let Some(flow) = self.registry.flow(id) else {
+            return;
+        };
+        let (selector, (src, _)) = (flow.selector, flow.ends);
+        let of = self.registry.application_of(id).cloned();
+        let is_doubted =
+            of.as_ref().is_some_and(|of| self.registry.ledger.is_doubted(&self.context, of));
+        if is_doubted && self.agents.would_report(&self.context, src) {
+            self.set_parked(id, true);
+        }
+        if selector.is_exact() {
+            let others = self.registry.sharing(&selector).iter().copied();
+            let is_ghost = |id: &FlowId| {
+                let name = self.registry.application_of(*id);
+                let is_other = name.is_some() && name != of.as_ref();
+                let denied =
+                    name.is_some_and(|name| self.registry.owners.deny(&selector.connection, name));
+                is_other && (denied || self.registry.flow(*id).is_some_and(|flow| flow.parked))
+            };
+            for other in others.filter(is_ghost).collect::<Vec<_>>() {
+                self.disown(other);
+            }
+        }
+    }
+
+    fn set_parked(&mut self, id: FlowId, parked: bool) {
+        if let Some(flow) = self.registry.flow_mut(id).filter(|flow| flow.parked != parked) {
+            flow.parked = parked;
+            if parked {
+                self.registry.parked += 1;
+            } else {
+                self.registry.parked -= 1;
+            }
+        }
+    }
+
+    /// Nobody sees that a flow sends: it ends for the policy. What it is held to stays.
+    fn park(&mut self, id: FlowId) {
+        let Some(flow) = self.registry.flow(id) else {
+            return;
+        };
+        let (job, open) = (flow.job(), flow.open);
+        if let Some(job) = job {
+            self.tell(Declared::FlowComplete { job, flow: id });
+        }
+        if open {
+            self.tell(Measured::Closed { flow: id });
+        }
+        self.set_parked(id, true);
+    }
+
+    /// A flow is seen: the policy counts on it again.
+    pub(super) fn unpark(&mut self, id: FlowId) {
+        if self.registry.flow(id).is_none_or(|flow| !flow.parked) {
+            return;
+        }
+        self.set_parked(id, false);
+        if let Some(request) = self.registry.declared(id) {
+            self.tell(request);
+        }
+        if let Some(Flow { ends: (src, dst), open: true, .. }) = self.registry.flow(id) {
+            let (src, dst) = (*src, *dst);
+            self.tell(Measured::Opened { flow: id, src, dst });
+        }
+    }
+
+    /// Parks the flows of these hosts whose connection nobody has seen, or over which nothing has been sent, for long.
+    pub(super) fn park_unseen(&mut self, hosts: &[NodeId]) {
+        let (now, awake, patience) =
+            (self.context.now, self.context.awake, self.context.patience());
+        let is_idle = |flow: &Flow| {
+            let idle = flow.busy.map(|at| awake.since(at));
+            let is_unseen = match idle {
+                Some(idle) => flow.size.is_some() && idle > patience,
+                None => !flow.is_seen() && now.since(flow.since) > patience,
+            };
+            flow.owner.is_some() && !flow.parked && is_unseen
+        };
+        let watched = hosts.iter().filter(|host| self.agents.would_report(&self.context, **host));
+        let addresses = watched.flat_map(|host| self.view.addresses_of(*host));
+        let flows = addresses.flat_map(|address| self.registry.declared_from(address));
+        let idle: Vec<FlowId> = flows.filter(|(_, flow)| is_idle(flow)).map(|(id, _)| id).collect();
+        for id in idle {
+            self.park(id);
+        }
+    }
+
+    /// Sets what a reported connection has carried against what was declared for it. `before`: what it had delivered
+    /// when it was reported first. An application of which all flows count as more from now on.
+    pub(super) fn settle(&mut self, report: &ConnectionReport, before: Bytes) -> Option<Arc<str>> {
+        let ends = self.view.ends(&report.connection);
+        let last = ends.and_then(|ends| {
+            self.desired.delivered_before(ends, &report.connection, units::Time::NEVER)
+        });
+        let capacity = self.capacity_from(ends.map(|(src, _)| src));
+        let before = last.unwrap_or(before);
+        self.registry.settle(&self.context, report, before, capacity)
+    }
+
+    fn capacity_from(&self, host: Option<NodeId>) -> Rate {
+        host.and_then(|host| self.view.access(host)).unwrap_or(Rate::MAX)
+    }
+
+    /// All flows of an application count as more.
+    pub(super) fn raise(&mut self, of: &Arc<str>) {
+        let standing = self.registry.ledger.standing(&self.context, of);
+        let known = self.registry.applications.get(of);
+        let jobs: Vec<_> = known.into_iter().flat_map(|known| known.jobs.values()).collect();
+        let jobs = jobs.into_iter().filter_map(|job| self.registry.job(*job));
+        let flows: Vec<FlowId> = jobs.flat_map(|job| job.flows.values()).copied().collect();
+        for id in flows {
+            let Some(flow) = self.registry.flow_mut(id) else {
+                continue;
+            };
+            let is_first = flow.contradicted.is_none();
+            if flow.raise(standing) {
+                self.registry.note_raised(of, is_first);
+                self.counters.contradictions += 1;
+                self.enter_again(id);
+                self.tell_corrected(id);
+            }
+        }
+    }
+
+    /// Tells a policy that goes by declared sizes what a flow counts as.
+    pub(super) fn tell_corrected(&mut self, id: FlowId) {
+        let Some((job, (src, dst))) =
+            self.registry.flow(id).and_then(|flow| Some((flow.job()?, flow.ends)))
+        else {
+            return;
+        };
+        for declared in self.registry.corrected_sizes(job, src, dst).into_iter().flatten() {
+            self.tell(declared);
+        }
+    }
+
+    /// Notes what becomes of a declared flow that ends.
+    pub(super) fn note_end(&mut self, id: FlowId) {
+        let src = self.registry.flow(id).filter(|flow| flow.owner.is_some()).map(|f| f.ends.0);
+        if src.is_some_and(|src| self.agents.would_report(&self.context, src)) {
+            let capacity = self.capacity_from(src);
+            self.registry.note_end(&self.context, id, capacity);
+        }
+    }
+}

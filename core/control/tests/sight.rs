@@ -1,0 +1,284 @@
+//! What the kernels at the ends of connections say goes before what applications declare: whose a connection is,
+//! whether it is there, and what it has carried.
+#![allow(clippy::unwrap_used)] // a test may panic
+
+mod in_memory;
+
+use in_memory::{Rig, SECOND, Shape, connection};
+use protocol::agent::{ConnectionReport, Report};
+use protocol::application::Declaration;
+use protocol::{Connection, Process, Processes};
+use units::{Bytes, Rate, Span, Time};
+use watermaster_control::{ChannelId, Input, Tenant};
+
+const MB: u64 = 1_000_000;
+
+/// Two racks of a host each, under `smsf`, and the agent of the sender, which has sampled for long.
+fn rig(tenants: Vec<Tenant>) -> (Rig, ChannelId) {
+    let shape = Shape::racks(1);
+    let policy = policy::by_name("smsf", &policy::Parameters::default()).unwrap();
+    let mut config = shape.config("smsf", policy, true);
+    config.tenants = tenants;
+    let mut rig = Rig::new(&shape, config, 1);
+    let agent = rig.agent("a", &[0]);
+    for _ in 0..12 {
+        sample(&mut rig, agent, &[]);
+    }
+    (rig, agent)
+}
+
+/// What a connection of `h0` has delivered and what waits, and the control group of its socket.
+type Seen = (Connection, u64, u64, Option<&'static str>);
+
+/// A sample later, with these connections.
+fn sample(rig: &mut Rig, agent: ChannelId, seen: &[Seen]) {
+    rig.pass(SECOND);
+    let connections = seen.iter().map(|(connection, delivered, unsent, group)| ConnectionReport {
+        connection: *connection,
+        delivered_bytes: Bytes::new(*delivered),
+        unsent_bytes: Bytes::new(*unsent),
+        in_flight_bytes: Bytes::ZERO,
+        rtt_ns: Span::ZERO,
+        retransmissions: 0,
+        processes: group.iter().map(|group| Process::Cgroup((*group).into())).collect(),
+    });
+    let connections = connections.collect();
+    let report =
+        Report::Connections { sampled_ns: Time::ZERO + rig.now.since(Time::ZERO), connections };
+    rig.input(Input::Reported(agent, &report)).unwrap();
+    rig.pass(Span::ZERO);
+}
+
+fn tenant(application: &str, group: &str) -> Tenant {
+    Tenant {
+        application: application.into(),
+        hosts: vec!["h0".into(), "h1".into()],
+        cgroups: vec![group.into()],
+        ..Tenant::default()
+    }
+}
+
+/// What a flow of a job of this name is held to.
+fn held(rig: &Rig, application: &str) -> Option<Rate> {
+    rig.why(application, "job", 1).flow.intended_bps
+}
+
+fn bytes(rig: &Rig, application: &str) -> u64 {
+    rig.why(application, "job", 1).flow.bytes.unwrap().get()
+}
+
+fn declare(rig: &mut Rig, application: &str, port: u16, bytes: u64) {
+    rig.start(application, "job");
+    rig.flow(application, "job", 1, connection(0, 1, port), Some(bytes)).unwrap();
+}
+
+#[test]
+fn a_ghost_holds_nobody_for_longer_than_four_samples() {
+    let (mut rig, agent) = rig(vec![]);
+    declare(&mut rig, "ghost", 1, MB);
+    declare(&mut rig, "real", 2, 100 * MB);
+    let real = |sent| [(connection(0, 1, 2), sent, MB, None)];
+    assert!(held(&rig, "real").is_some(), "it comes after the smaller one");
+    for second in 1..=4 {
+        sample(&mut rig, agent, &real(second * MB));
+        assert!(held(&rig, "real").is_some(), "{second}");
+    }
+    sample(&mut rig, agent, &real(5 * MB));
+    assert_eq!(held(&rig, "real"), None);
+    // It was late, and is there.
+    sample(&mut rig, agent, &[real(6 * MB)[0], (connection(0, 1, 1), 0, MB, None)]);
+    assert!(held(&rig, "real").is_some());
+}
+
+#[test]
+fn what_sends_nothing_holds_nobody_either() {
+    let (mut rig, agent) = rig(vec![]);
+    declare(&mut rig, "idle", 1, MB);
+    declare(&mut rig, "real", 2, 100 * MB);
+    let seen = |sent, idle| {
+        [(connection(0, 1, 2), sent, MB, None), (connection(0, 1, 1), 1000, idle, None)]
+    };
+    sample(&mut rig, agent, &seen(MB, 1));
+    for second in 2..=5 {
+        sample(&mut rig, agent, &seen(second * MB, 0));
+        assert!(held(&rig, "real").is_some(), "{second}");
+    }
+    sample(&mut rig, agent, &seen(6 * MB, 0));
+    assert_eq!(held(&rig, "real"), None);
+    sample(&mut rig, agent, &seen(7 * MB, 1));
+    assert!(held(&rig, "real").is_some());
+}
+
+#[test]
+fn ghosts_under_new_names_are_believed_no_more() {
+    let (mut rig, agent) = rig(vec![]);
+    declare(&mut rig, "real", 2, 100 * MB);
+    rig.start("ghost", "job");
+    let mut last = 0;
+    for second in 1..60 {
+        let flow = |rig: &mut Rig, flow| {
+            let packets = connection(0, 1, 1000 + u16::try_from(flow).unwrap());
+            rig.flow("ghost", "job", flow, packets, Some(MB)).unwrap();
+        };
+        flow(&mut rig, second);
+        if held(&rig, "real").is_some() {
+            last = second;
+        }
+        sample(&mut rig, agent, &[(connection(0, 1, 2), second * MB, MB, None)]);
+        let (job, flow) = ("job".into(), second.to_string());
+        rig.declare("ghost", Declaration::FlowComplete { job, flow }).unwrap();
+    }
+    assert!((1..25).contains(&last), "held until {last}");
+}
+
+#[test]
+fn where_no_agent_is_what_is_declared_counts() {
+    let shape = Shape::racks(1);
+    let policy = policy::by_name("smsf", &policy::Parameters::default()).unwrap();
+    let mut rig = Rig::new(&shape, shape.config("smsf", policy, true), 1);
+    declare(&mut rig, "ghost", 1, MB);
+    declare(&mut rig, "real", 2, 100 * MB);
+    rig.pass(SECOND * 60);
+    assert!(held(&rig, "real").is_some());
+}
+
+#[test]
+fn a_connection_is_whose_control_group_has_its_socket() {
+    let (mut rig, agent) = rig(vec![tenant("thief", "/t"), tenant("victim", "/v")]);
+    declare(&mut rig, "thief", 1, 1000 * MB);
+    declare(&mut rig, "victim", 1, MB);
+    let seen = [(connection(0, 1, 1), 1000, MB, Some("/v"))];
+    sample(&mut rig, agent, &seen);
+    let answers = rig.controller.at(rig.now);
+    assert!(answers.explain_flow("thief", "job", "1").is_none(), "its flow has ended");
+    assert_eq!(held(&rig, "victim"), None);
+    let problems = answers.status().problems.join("\n");
+    assert!(problems.contains("application thief declared 10.0.0.1:1"), "{problems}");
+    let refused = rig.flow("thief", "job", 2, connection(0, 1, 1), Some(MB)).unwrap_err();
+    assert_eq!(refused.field, "connection");
+    assert!(!refused.reason.contains("victim"), "whose it is is not told: {refused}");
+    // Nor by leaving the port open.
+    rig.flow("thief", "job", 3, connection(0, 1, 0), Some(1000 * MB)).unwrap();
+    rig.declare("victim", Declaration::JobComplete { job: "job".into() }).unwrap();
+    sample(&mut rig, agent, &seen);
+    assert!(rig.why("thief", "job", 3).flow.carriers.is_empty());
+    let process = Process::Cgroup("/v".into());
+    let job = || "job".to_owned();
+    let named = Declaration::FlowRequest {
+        job: job(),
+        flow: "4".into(),
+        connection: connection(0, 1, 0),
+        processes: Processes { source: Some(process), destination: None },
+        bytes: None,
+    };
+    rig.declare("thief", named).unwrap();
+    sample(&mut rig, agent, &seen);
+    assert!(rig.why("thief", "job", 4).flow.carriers.is_empty());
+    // The victim may be late.
+    declare(&mut rig, "victim", 1, MB);
+    sample(&mut rig, agent, &seen);
+    assert_eq!(rig.why("victim", "job", 1).flow.carriers, [connection(0, 1, 1)]);
+}
+
+#[test]
+fn without_control_groups_a_connection_is_whose_declared_it_unless_nobody_sees_it() {
+    let (mut rig, agent) = rig(vec![]);
+    declare(&mut rig, "first", 1, MB);
+    rig.start("second", "job");
+    let again = |rig: &mut Rig| rig.flow("second", "job", 1, connection(0, 1, 1), Some(MB));
+    assert_eq!(again(&mut rig).unwrap_err().field, "connection");
+    for _ in 0..6 {
+        sample(&mut rig, agent, &[]);
+    }
+    again(&mut rig).unwrap();
+    assert!(rig.controller.at(rig.now).explain_flow("first", "job", "1").is_none());
+}
+
+/// A connection that sends 10 MB a second, of which each second another flow of another job is declared to have 10 kB.
+#[test]
+fn a_new_name_for_what_was_sent_escapes_nothing() {
+    let (mut rig, agent) = rig(vec![]);
+    declare(&mut rig, "honest", 2, 30 * MB);
+    let start = |rig: &mut Rig, second: u64| {
+        let job = second.to_string();
+        rig.start("liar", &job);
+        rig.flow("liar", &job, 1, connection(0, 1, 1), Some(10_000)).unwrap();
+    };
+    start(&mut rig, 0);
+    for second in 1..=5 {
+        let seen = [
+            (connection(0, 1, 1), second * 10 * MB, MB, None),
+            (connection(0, 1, 2), 100_000 * second, MB, None),
+        ];
+        sample(&mut rig, agent, &seen);
+        let job = (second - 1).to_string();
+        rig.declare("liar", Declaration::JobComplete { job }).unwrap();
+        start(&mut rig, second);
+    }
+    assert_eq!(held(&rig, "honest"), None, "it goes first");
+    let liar = rig.why("liar", "5", 1);
+    assert!(liar.flow.intended_bps.is_some());
+    let why = liar.flow.contradicted.unwrap();
+    assert!(why.contains("that it did not declare"), "{why}");
+    // It leaves, comes back, and is remembered, for a minute.
+    rig.input(Input::ApplicationGone("liar")).unwrap();
+    for second in 1..=20 {
+        sample(&mut rig, agent, &[(connection(0, 1, 2), MB * (1 + second), MB, None)]);
+    }
+    assert!(rig.controller.at(rig.now).jobs(Some("liar")).is_empty());
+    declare(&mut rig, "liar", 3, 10_000);
+    assert!(bytes(&rig, "liar") > 50 * MB);
+    for second in 1..=60 {
+        sample(&mut rig, agent, &[(connection(0, 1, 2), MB * (21 + second), MB, None)]);
+    }
+    rig.start("liar", "later");
+    rig.flow("liar", "later", 1, connection(0, 1, 4), Some(10_000)).unwrap();
+    assert_eq!(rig.why("liar", "later", 1).flow.bytes, Some(Bytes::new(10_000)));
+}
+
+/// Large flows that end at once buy nothing either.
+#[test]
+fn what_was_declared_and_ended_covers_no_more_than_its_time() {
+    let (mut rig, agent) = rig(vec![]);
+    rig.start("liar", "job");
+    for second in 1..=3_u64 {
+        let flow = |rig: &mut Rig, name, bytes| {
+            rig.flow("liar", "job", name, connection(0, 1, 1), Some(bytes)).unwrap();
+        };
+        let end = |rig: &mut Rig, flow: u64| {
+            let (job, flow) = ("job".into(), flow.to_string());
+            rig.declare("liar", Declaration::FlowComplete { job, flow }).unwrap();
+        };
+        flow(&mut rig, 2 * second, 1000 * MB);
+        end(&mut rig, 2 * second);
+        flow(&mut rig, 2 * second + 1, 10_000);
+        sample(&mut rig, agent, &[(connection(0, 1, 1), second * 10 * MB, MB, None)]);
+        if second < 3 {
+            end(&mut rig, 2 * second + 1);
+        }
+    }
+    let flow = rig.why("liar", "job", 7).flow;
+    assert!(flow.bytes.unwrap() > Bytes::new(20 * MB), "{flow:?}");
+}
+
+/// Flows one after another over one connection, each as large as it was declared.
+#[test]
+fn honest_use_of_a_connection_owes_nothing() {
+    let (mut rig, agent) = rig(vec![]);
+    rig.start("app", "job");
+    let mut sent = 0;
+    for second in 1..=20_u64 {
+        for flow in 0..4 {
+            let name = 4 * second + flow;
+            rig.flow("app", "job", name, connection(0, 1, 1), Some(2 * MB)).unwrap();
+            rig.pass(Span::from_millis(200));
+            sent += 2 * MB;
+            let (job, flow) = ("job".into(), name.to_string());
+            rig.declare("app", Declaration::FlowComplete { job, flow }).unwrap();
+        }
+        sample(&mut rig, agent, &[(connection(0, 1, 1), sent, 0, None)]);
+    }
+    rig.flow("app", "job", 1, connection(0, 1, 1), Some(MB)).unwrap();
+    assert_eq!(rig.why("app", "job", 1).flow.bytes, Some(Bytes::new(MB)));
+    assert_eq!(rig.controller.at(rig.now).status().applications[0].contradicted, 0);
+}

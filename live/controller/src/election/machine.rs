@@ -1,0 +1,246 @@
+//! Who leads, as a machine: time and what the store said go in, what to ask the store comes out.
+//!
+//! The store holds one record, the leader's, and changes it only over the revision that is named. The
+//! leader writes it again and again; who sees the same revision for as long as the record's lease takes it
+//! over, with a higher epoch. No clock is compared with another's:
+//!
+//! - A leader counts its lease from before it asked the store, and stops before the end of it, by a margin for
+//!   clocks that run at different speeds.
+//! - A follower counts from after the store has shown it a revision.
+//!
+//! So the first has stopped before the second begins. What is held up for longer than the margin, as
+//! a process that stands still, is fenced by the epoch at agents and switches.
+
+use protocol::agent::MOST_EPOCH;
+use serde::{Deserialize, Serialize};
+use units::{Span, Time};
+
+/// What the store holds of a leader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// Its name.
+    pub name: String,
+    /// Where it is found.
+    pub address: String,
+    /// The epoch under which it leads.
+    pub epoch: u64,
+    /// Which process it is: a number that no other has.
+    pub process: u64,
+    /// How long it leads without writing the record again, in nanoseconds.
+    pub lease_ns: Span,
+    /// When it began, by its wall clock, in seconds since 1970. For people.
+    pub since_s: u64,
+    /// It has stopped: anybody may take over now.
+    pub released: bool,
+}
+
+/// What to ask the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The record and its revision.
+    Read,
+    /// To put this record in place of the one of revision `over`, 0 for none, or to say what stands there.
+    Write {
+        /// The revision that is replaced.
+        over: u64,
+        /// What takes its place.
+        record: Record,
+    },
+}
+
+/// What the store said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// The answer to a read, or to a write over what isn't there any more.
+    Holds(Option<(Record, u64)>),
+    /// It is written, under this revision.
+    Written(u64),
+}
+
+/// Who stands for election.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its name.
+    pub name: String,
+    /// Where it is found.
+    pub address: String,
+    /// A number that no other process has.
+    pub process: u64,
+    /// How long it leads without word of the store.
+    pub lease: Span,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Office {
+    epoch: u64,
+    since_s: u64,
+    until: Time,
+}
+
+#[derive(Clone, Debug)]
+enum Flight {
+    Read,
+    Take(Record, Time),
+    Renew(Record, Time),
+}
+
+/// One who stands for election.
+#[derive(Debug)]
+pub struct Election {
+    own: Candidate,
+    /// No epoch up to this one is taken.
+    last: u64,
+    /// What the store held, its revision, and when that was seen first. `None`: not known yet.
+    seen: Option<(Option<Record>, u64, Time)>,
+    office: Option<Office>,
+    flight: Option<Flight>,
+    next: Time,
+}
+
+impl Election {
+    /// Knows nothing yet; `last` is the highest epoch that this one's state has.
+    pub const fn new(own: Candidate, last: u64) -> Self {
+        Self { own, last, seen: None, office: None, flight: None, next: Time::ZERO }
+    }
+
+    /// The epoch under which it leads, and until when if the store says nothing.
+    pub fn leads(&self, now: Time) -> Option<(u64, Time)> {
+        let office = self.office.filter(|office| now < office.until)?;
+        Some((office.epoch, office.until))
+    }
+
+    /// Who led when the store was heard last, itself too.
+    pub fn leader(&self) -> Option<&Record> {
+        let record = self.seen.as_ref()?.0.as_ref()?;
+        (!record.released).then_some(record)
+    }
+
+    /// What no lease goes on without, for clocks of different speeds.
+    fn margin(lease: Span) -> Span {
+        lease / 8
+    }
+
+    /// When to [`poll`](Self::poll) although nothing happens; `None`: an answer is due.
+    pub fn deadline(&self) -> Option<Time> {
+        self.flight.is_none().then_some(self.next)
+    }
+
+    /// When the record may be taken over, as far as is known.
+    fn free(&self) -> Time {
+        match &self.seen {
+            Some((Some(record), _, since)) => {
+                // One's own: whoever wrote it has stopped.
+                let is_free = record.released || record.process == self.own.process;
+                let patience = record.lease_ns.max(self.own.lease);
+                if is_free { *since } else { *since + patience }
+            }
+            Some((None, _, since)) => *since,
+            None => Time::NEVER,
+        }
+    }
+
+    /// What to ask now, if anything; nothing more until it is [`heard`](Self::heard). `wall_s` is the wall clock's
+    /// time, for people.
+    pub fn poll(&mut self, now: Time, wall_s: u64) -> Option<Action> {
+        if self.office.is_some_and(|office| now >= office.until) {
+            self.office = None;
+            self.next = now;
+        }
+        if self.flight.is_some() || now < self.next {
+            return None;
+        }
+        let Some((record, revision, _)) = &self.seen else {
+            self.flight = Some(Flight::Read);
+            return Some(Action::Read);
+        };
+        let over = *revision;
+        if let Some(office) = self.office {
+            let record = self.record(office.epoch, office.since_s);
+            self.flight = Some(Flight::Renew(record.clone(), now));
+            return Some(Action::Write { over, record });
+        }
+        let epoch = record.as_ref().map_or(0, |record| record.epoch).max(self.last);
+        if now < self.free() || epoch >= MOST_EPOCH {
+            self.flight = Some(Flight::Read);
+            return Some(Action::Read);
+        }
+        let record = self.record(epoch + 1, wall_s);
+        self.flight = Some(Flight::Take(record.clone(), now));
+        Some(Action::Write { over, record })
+    }
+
+    fn record(&self, epoch: u64, since_s: u64) -> Record {
+        Record {
+            name: self.own.name.clone(),
+            address: self.own.address.clone(),
+            epoch,
+            process: self.own.process,
+            lease_ns: self.own.lease,
+            since_s,
+            released: false,
+        }
+    }
+
+    /// What the store said to what [`poll`](Self::poll) asked; `None`: nothing that can be understood, in good
+    /// time. What was asked may have been done all the same.
+    pub fn heard(&mut self, now: Time, said: Option<Said>) {
+        let Some(flight) = self.flight.take() else { return };
+        if self.office.is_some_and(|office| now >= office.until) {
+            self.office = None;
+        }
+        let lease = self.own.lease;
+        match (said, flight) {
+            (Some(Said::Written(revision)), Flight::Take(record, asked)) => {
+                let (epoch, since_s) = (record.epoch, record.since_s);
+                let until = asked + lease.saturating_sub(Self::margin(lease));
+                self.last = epoch;
+                self.seen = Some((Some(record), revision, now));
+                self.office = (now < until).then_some(Office { epoch, since_s, until });
+                self.next = asked + lease / 5;
+            }
+            (Some(Said::Written(revision)), Flight::Renew(record, asked)) => {
+                self.seen = Some((Some(record), revision, now));
+                // An office that has ended doesn't begin again: another may have been told so.
+                if let Some(office) = &mut self.office {
+                    office.until = asked + lease.saturating_sub(Self::margin(lease));
+                    self.next = asked + lease / 5;
+                } else {
+                    self.next = now;
+                }
+            }
+            (Some(Said::Holds(held)), _) => {
+                let (record, revision) =
+                    held.map_or((None, 0), |(record, revision)| (Some(record), revision));
+                let is_own = record.as_ref().is_some_and(|record| {
+                    record.process == self.own.process
+                        && self.office.is_some_and(|office| office.epoch == record.epoch)
+                });
+                if !is_own {
+                    self.office = None;
+                }
+                let known = self.seen.as_ref().filter(|seen| seen.1 == revision);
+                let since = known.map_or(now, |seen| seen.2);
+                self.seen = Some((record, revision, since));
+                // What was written without an answer has another revision: it is written over that at once.
+                let next = if is_own { now } else { (now + lease / 10).min(self.free()) };
+                self.next = next.max(now);
+            }
+            (Some(Said::Written(_)), Flight::Read) | (None, _) => self.next = now + lease / 20,
+        }
+    }
+
+    /// It leads no longer, of its own accord. It may again, under another epoch.
+    pub fn give_up(&mut self) {
+        self.office = None;
+    }
+
+    /// The same for good: what to ask the store, so that others needn't wait.
+    pub fn release(&mut self) -> Option<Action> {
+        self.office = None;
+        let (record, over, _) = self.seen.as_ref()?;
+        let own = record.as_ref().filter(|record| record.process == self.own.process)?;
+        let record = Record { released: true, ..own.clone() };
+        Some(Action::Write { over: *over, record })
+    }
+}

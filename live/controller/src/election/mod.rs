@@ -1,0 +1,288 @@
+//! Several controllers of which one leads: who, is agreed through a store (`docs/high-availability.md`).
+//!
+//! [`machine`] decides, [`etcd`] is the store, and [`stand`] runs the one against the other on a thread of its own,
+//! so that a turn that takes long costs nobody an office.
+
+pub mod etcd;
+pub mod machine;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use protocol::application::Leader;
+use protocol::operator::Act;
+use tokio::sync::{mpsc, watch};
+use units::{Span, Time};
+use wire::clock::{Clock, duration};
+use wire::tls;
+
+use crate::metrics::Measures;
+use crate::settings;
+use etcd::Etcd;
+use machine::{Candidate, Election, Record};
+
+/// How long one may decide: as long as the store was heard lately, or without end.
+#[derive(Clone, Debug)]
+pub struct Mandate {
+    clock: Clock,
+    until_ns: Arc<AtomicU64>,
+}
+
+impl Mandate {
+    /// For a controller that is alone.
+    pub fn endless() -> Self {
+        Self::until(Clock::start(), Time::NEVER)
+    }
+
+    fn until(clock: Clock, until: Time) -> Self {
+        let until_ns = until.since(Time::ZERO).as_nanos();
+        Self { clock, until_ns: Arc::new(AtomicU64::new(until_ns)) }
+    }
+
+    fn extend(&self, until: Time) {
+        self.until_ns.store(until.since(Time::ZERO).as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Whether it holds now.
+    pub fn holds(&self) -> bool {
+        let now = self.clock.now().since(Time::ZERO).as_nanos();
+        now < self.until_ns.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it holds no longer.
+    pub async fn ended(&self) {
+        loop {
+            let until = Span::from_nanos(self.until_ns.load(Ordering::Relaxed));
+            if Time::ZERO + until == Time::NEVER {
+                std::future::pending::<()>().await;
+            }
+            if !self.holds() {
+                return;
+            }
+            tokio::time::sleep_until(self.clock.instant(Time::ZERO + until).into()).await;
+        }
+    }
+}
+
+/// An office that was won.
+#[derive(Clone, Debug)]
+pub struct Office {
+    /// The epoch.
+    pub epoch: u64,
+    /// How long it lasts.
+    pub mandate: Mandate,
+    /// What the store holds of it.
+    pub record: Record,
+}
+
+/// How the election stands.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    /// Who leads, as far as the store was heard.
+    pub leader: Option<Record>,
+    /// The office, where this one has it.
+    pub office: Option<Office>,
+    /// Why the store can't be reached, if so.
+    pub fault: Option<String>,
+}
+
+impl Standing {
+    /// What peers are told; `here` where this one leads and is ready.
+    pub fn told(&self, here: bool) -> Leader {
+        let leader = self.leader.as_ref();
+        Leader {
+            epoch: leader.map_or(0, |leader| leader.epoch),
+            here,
+            name: leader.map(|leader| leader.name.clone()),
+            address: leader.map(|leader| leader.address.clone()),
+            since_s: leader.map(|leader| leader.since_s),
+        }
+    }
+}
+
+/// What the daemon says to who stands for it.
+enum Word {
+    /// The office of this epoch is at an end.
+    GiveUp(u64),
+    /// This one leads no more, and others need not wait.
+    Release,
+}
+
+/// One's own standing.
+#[derive(Debug)]
+pub struct Stand {
+    /// How it stands.
+    pub standing: watch::Receiver<Standing>,
+    words: mpsc::UnboundedSender<Word>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Stand {
+    /// The office of `epoch` is at an end: it can't be served.
+    pub fn give_up(&self, epoch: u64) {
+        // A thread that is gone leads no more.
+        let _ = self.words.send(Word::GiveUp(epoch));
+    }
+
+    /// Ends it; what was held is released.
+    pub fn release(mut self) {
+        let _ = self.words.send(Word::Release);
+        if let Some(thread) = self.thread.take() {
+            // Its panic would be a defect that its own thread has told of.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Keeps orders where the next leader finds them.
+#[derive(Debug)]
+pub struct Shelf {
+    wanted: settings::Election,
+    leader: Record,
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Shelf {
+    /// That of an office.
+    pub fn of(wanted: &settings::Election, office: &Office) -> Self {
+        let (wanted, leader) = (wanted.clone(), office.record.clone());
+        Self { wanted, leader, turn: tokio::sync::Mutex::default() }
+    }
+
+    /// The orders that stand; `None`: none was ever kept.
+    ///
+    /// # Errors
+    /// The store can't be reached, or holds something else.
+    pub async fn standing(&self) -> Result<Option<Vec<Act>>, String> {
+        let mut store = store(&self.wanted).map_err(|error| error.to_string())?;
+        store.standing().await
+    }
+
+    /// Keeps them.
+    ///
+    /// # Errors
+    /// The store can't be reached, or another leads.
+    pub async fn keep(&self, standing: &[Act]) -> Result<(), String> {
+        // One after another: what is kept last is what stands.
+        let _turn = self.turn.lock().await;
+        let mut store = store(&self.wanted).map_err(|error| error.to_string())?;
+        store.keep(&self.leader, standing).await
+    }
+}
+
+/// The store that the configuration names.
+///
+/// # Errors
+/// The certificates can't be used.
+pub fn store(wanted: &settings::Election) -> Result<Etcd, tls::TlsError> {
+    let tls = wanted.tls.as_ref().map(tls::client).transpose()?.map(Arc::new);
+    // An answer may be missing twice, and there is still time for a third.
+    let patience = duration(wanted.lease / 4);
+    Ok(Etcd::new(wanted.etcd.clone(), tls, wanted.prefix.clone(), patience))
+}
+
+/// Stands for election until it is released. `last` is the highest epoch that the state has.
+///
+/// # Errors
+/// The system gives no thread or random number, or the certificates can't be used.
+pub fn stand(
+    wanted: &settings::Election,
+    last: u64,
+    measures: Arc<Measures>,
+) -> Result<Stand, String> {
+    let store = store(wanted).map_err(|error| error.to_string())?;
+    let process =
+        random().map_err(|error| format!("the system gives no random number: {error}"))?;
+    let (name, address) = (wanted.name.clone(), wanted.address.to_string());
+    let own = Candidate { name, address, process, lease: wanted.lease };
+    let (tell, standing) = watch::channel(Standing::default());
+    let (words, heard) = mpsc::unbounded_channel();
+    let candidacy = Candidacy {
+        election: Election::new(own, last),
+        store,
+        clock: Clock::start(),
+        tell,
+        measures,
+    };
+    let refuse = |error: std::io::Error| format!("the system refuses a thread: {error}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(refuse)?;
+    let thread = std::thread::Builder::new().name("election".to_owned());
+    let thread = thread.spawn(move || runtime.block_on(candidacy.run(heard))).map_err(refuse)?;
+    Ok(Stand { standing, words, thread: Some(thread) })
+}
+
+fn random() -> std::io::Result<u64> {
+    use std::io::Read as _;
+    let mut octets = [0; 8];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut octets)?;
+    Ok(u64::from_le_bytes(octets))
+}
+
+struct Candidacy {
+    election: Election,
+    store: Etcd,
+    clock: Clock,
+    tell: watch::Sender<Standing>,
+    measures: Arc<Measures>,
+}
+
+impl Candidacy {
+    async fn run(mut self, mut words: mpsc::UnboundedReceiver<Word>) {
+        loop {
+            let due = self.election.deadline().unwrap_or(Time::ZERO);
+            tokio::select! {
+                word = words.recv() => match word {
+                    Some(Word::GiveUp(epoch)) => {
+                        if self.election.leads(self.clock.now()).is_some_and(|(led, _)| led == epoch) {
+                            self.election.give_up();
+                        }
+                        self.publish(None);
+                    }
+                    Some(Word::Release) | None => break,
+                },
+                () = tokio::time::sleep_until(self.clock.instant(due).into()) => {
+                    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                    let Some(action) = self.election.poll(self.clock.now(), since.as_secs()) else { continue };
+                    let said = self.store.act(&action).await;
+                    let fault = said.as_ref().err().cloned();
+                    self.election.heard(self.clock.now(), said.ok());
+                    self.publish(fault);
+                }
+            }
+        }
+        if let Some(action) = self.election.release() {
+            // Others wait as long as if it had died.
+            let _ = self.store.act(&action).await;
+        }
+    }
+
+    /// Tells how it stands now; `fault` is why the store said nothing.
+    fn publish(&self, fault: Option<String>) {
+        if let Some(fault) = &fault {
+            self.measures.store_failed();
+            tracing::debug!(fault, "the store can't be reached");
+        }
+        let leads = self.election.leads(self.clock.now());
+        let leader = self.election.leader().cloned();
+        self.tell.send_if_modified(|standing| {
+            let led = standing.office.as_ref().map(|office| office.epoch);
+            let mut is_news = standing.fault != fault || standing.leader != leader;
+            standing.fault = fault;
+            match (leads, &standing.office, &leader) {
+                (Some((epoch, until)), Some(office), _) if office.epoch == epoch => {
+                    office.mandate.extend(until);
+                }
+                (Some((epoch, until)), _, Some(record)) => {
+                    let mandate = Mandate::until(self.clock, until);
+                    standing.office = Some(Office { epoch, mandate, record: record.clone() });
+                }
+                _ => standing.office = None,
+            }
+            standing.leader = leader;
+            is_news |= led != standing.office.as_ref().map(|office| office.epoch);
+            is_news
+        });
+    }
+}

@@ -1,0 +1,298 @@
+//! Histories of elections without I/O: clocks that run at different speeds, messages that are late or lost, cuts,
+//! restarts, processes that stand still. `ELECTION_SEEDS=n` runs so many.
+#![allow(clippy::unwrap_used)] // a test may panic
+
+use std::collections::BTreeMap;
+
+use controller::election::machine::{Action, Candidate, Election, Record, Said};
+use units::{Span, Time};
+
+const MS: u64 = 1_000_000;
+const LEASE: Span = Span::from_secs(2);
+
+/// `splitmix64`.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, most: u64) -> u64 {
+        self.next() % most
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// A process on a machine whose clock runs at `speed` of a thousand, and began at `offset`.
+struct Node {
+    election: Election,
+    speed: u64,
+    offset: u64,
+    /// Stands still until then.
+    still_until: u64,
+    cut_until: u64,
+    /// A question under way: which process asked, when the store gets it, and what.
+    asked: Option<(u64, Action)>,
+    answer: Option<(u64, Option<Said>)>,
+    /// The process gave up at that time.
+    epoch_on_disk: u64,
+}
+
+impl Node {
+    fn clock(&self, now: u64) -> Time {
+        Time::from_nanos((now + self.offset) / 1000 * self.speed)
+    }
+}
+
+fn candidate(name: usize, process: u64) -> Candidate {
+    let (name, address) = (format!("c{name}"), format!("https://10.0.0.{name}:7443"));
+    Candidate { name, address, process, lease: LEASE }
+}
+
+struct History {
+    now: u64,
+    chance: Chance,
+    nodes: Vec<Node>,
+    held: Option<(Record, u64)>,
+    revision: u64,
+    processes: u64,
+    /// Epochs and which process led under them.
+    offices: BTreeMap<u64, u64>,
+    /// The highest epoch that an agent obeyed.
+    obeyed: u64,
+    /// Directives that are under way to the agent: when they arrive, and their epoch.
+    directives: Vec<(u64, u64)>,
+    mixed: u64,
+    /// Whether messages and processes fail.
+    faulty: bool,
+}
+
+impl History {
+    fn new(seed: u64) -> Self {
+        let mut chance = Chance(seed);
+        let nodes = (0..3)
+            .map(|name| Node {
+                election: Election::new(candidate(name, name as u64 + 1), 0),
+                // Two in a hundred: the margin is an eighth.
+                speed: 980 + chance.below(41),
+                offset: chance.below(1_000_000) * MS,
+                still_until: 0,
+                cut_until: 0,
+                asked: None,
+                answer: None,
+                epoch_on_disk: 0,
+            })
+            .collect();
+        Self {
+            now: 0,
+            chance,
+            nodes,
+            held: None,
+            revision: 0,
+            processes: 3,
+            offices: BTreeMap::new(),
+            obeyed: 0,
+            directives: Vec::new(),
+            mixed: 0,
+            faulty: true,
+        }
+    }
+
+    fn store(&mut self, action: &Action) -> Said {
+        match action {
+            Action::Read => Said::Holds(self.held.clone()),
+            Action::Write { over, record } => {
+                if self.held.as_ref().map_or(0, |held| held.1) != *over {
+                    return Said::Holds(self.held.clone());
+                }
+                self.revision += 1;
+                self.held = Some((record.clone(), self.revision));
+                Said::Written(self.revision)
+            }
+        }
+    }
+
+    /// A millisecond. Processes that stand still learn nothing and do nothing.
+    fn step(&mut self) {
+        self.now += MS;
+        let now = self.now;
+        for at in 0..self.nodes.len() {
+            if self.faulty {
+                self.fault(at);
+            }
+            if self.nodes[at].asked.as_ref().is_some_and(|asked| asked.0 <= now) {
+                let (_, action) = self.nodes[at].asked.take().unwrap();
+                let said = self.store(&action);
+                let is_lost =
+                    self.nodes[at].cut_until > now || (self.faulty && self.chance.one_in(20));
+                let late = if self.chance.one_in(4) { 1_500 } else { 300 };
+                let took = 1 + self.chance.below(if self.faulty { late } else { 3 });
+                self.nodes[at].answer = Some((now + took * MS, (!is_lost).then_some(said)));
+            }
+            let node = &mut self.nodes[at];
+            if node.still_until > now {
+                continue;
+            }
+            let clock = node.clock(now);
+            if let Some((_, said)) = node.answer.take_if(|answer| answer.0 <= now) {
+                node.election.heard(clock, said);
+            }
+            if node.election.deadline().is_some_and(|due| due <= clock)
+                && let Some(action) = node.election.poll(clock, 0)
+            {
+                let is_lost = node.cut_until > now || (self.faulty && self.chance.one_in(20));
+                let took = 1 + self.chance.below(if self.faulty { 300 } else { 3 });
+                if is_lost {
+                    node.answer = Some((now + 500 * MS, None));
+                } else {
+                    node.asked = Some((now + took * MS, action));
+                }
+            }
+            if let Some((epoch, _)) = node.election.leads(clock) {
+                node.epoch_on_disk = node.epoch_on_disk.max(epoch);
+                self.directives.push((now + MS, epoch));
+            }
+        }
+        self.check();
+    }
+
+    fn fault(&mut self, at: usize) {
+        let now = self.now;
+        match self.chance.below(6_000) {
+            0 => self.nodes[at].cut_until = now + self.chance.below(5_000) * MS,
+            // What it decided before may come out after it.
+            1 => {
+                let still = self.chance.below(4_000) * MS;
+                let clock = self.nodes[at].clock(now);
+                if let Some((epoch, _)) = self.nodes[at].election.leads(clock) {
+                    self.directives.push((now + still, epoch));
+                }
+                self.nodes[at].still_until = now + still;
+            }
+            2 => {
+                self.processes += 1;
+                let node = &mut self.nodes[at];
+                let own = candidate(at, self.processes);
+                node.election = Election::new(own, node.epoch_on_disk);
+                // What it asked still arrives.
+                node.answer = None;
+            }
+            3 => self.nodes[at].election.give_up(),
+            _ => {}
+        }
+    }
+
+    fn check(&mut self) {
+        let now = self.now;
+        let mut leading = Vec::new();
+        for node in &self.nodes {
+            if node.still_until > now {
+                continue;
+            }
+            if let Some((epoch, _)) = node.election.leads(node.clock(now)) {
+                let process = node.election.leader().unwrap().process;
+                let known = *self.offices.entry(epoch).or_insert(process);
+                assert_eq!(known, process, "epoch {epoch} has two leaders");
+                leading.push(epoch);
+            }
+        }
+        assert!(leading.len() <= 1, "{leading:?} lead at {} ms", now / MS);
+        let arrived = self.directives.extract_if(.., |directive| directive.0 <= now);
+        for (_, epoch) in arrived.collect::<Vec<_>>() {
+            // What an agent does (`agent::Agent::obey`).
+            if epoch < self.obeyed {
+                self.mixed += 1;
+            }
+            self.obeyed = self.obeyed.max(epoch);
+        }
+    }
+}
+
+fn seeds() -> u64 {
+    std::env::var("ELECTION_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(20)
+}
+
+#[test]
+fn two_never_lead_and_epochs_rise() {
+    let (mut offices, mut refused) = (0, 0);
+    for seed in 0..seeds() {
+        let mut history = History::new(seed);
+        for _ in 0..60_000 {
+            history.step();
+        }
+        // Once nothing fails any more, one leads and goes on.
+        history.faulty = false;
+        for node in &mut history.nodes {
+            (node.cut_until, node.still_until) = (0, 0);
+        }
+        for _ in 0..6_000 {
+            history.step();
+        }
+        let last = *history.offices.last_key_value().unwrap().0;
+        for _ in 0..10_000 {
+            history.step();
+            let leads = |node: &Node| node.election.leads(node.clock(history.now)).is_some();
+            assert!(history.nodes.iter().any(leads), "seed {seed}: nobody leads");
+        }
+        assert_eq!(*history.offices.last_key_value().unwrap().0, last, "seed {seed}");
+        offices += history.offices.len();
+        refused += history.mixed;
+    }
+    assert!(offices as u64 > 5 * seeds(), "{offices} offices prove nothing");
+    assert!(refused > 0, "no word of a leader of before came late: fencing is not tried");
+}
+
+/// A leader dies: another leads after a lease, less what the last writing of the record had used of it.
+#[test]
+fn a_new_leader_comes_after_a_lease() {
+    for seed in 0..seeds() {
+        let mut history = History::new(seed);
+        history.faulty = false;
+        let leads = |history: &History| {
+            let leads = |node: &Node| node.election.leads(node.clock(history.now)).is_some();
+            history.nodes.iter().position(leads)
+        };
+        for _ in 0..1_000 + seed * 7 {
+            history.step();
+        }
+        let first = leads(&history).expect("one leads");
+        history.nodes[first].still_until = u64::MAX;
+        let died = history.now;
+        while leads(&history).is_none_or(|leader| leader == first) {
+            history.step();
+            assert!(history.now - died < 2_500 * MS, "seed {seed}: nobody");
+        }
+        assert!(history.now - died > 1_400 * MS, "seed {seed}: too early");
+        // One that ends of its own accord keeps nobody waiting.
+        let second = leads(&history).unwrap();
+        let release = history.nodes[second].election.release().unwrap();
+        assert!(matches!(history.store(&release), Said::Written(_)), "seed {seed}");
+        history.nodes[second].still_until = u64::MAX;
+        let ended = history.now;
+        while leads(&history).is_none_or(|leader| leader == second || leader == first) {
+            history.step();
+            assert!(history.now - ended < 300 * MS, "seed {seed}: nobody");
+        }
+    }
+}
+
+/// A controller that is alone with its record never leads above the last epoch that agents believe.
+#[test]
+fn the_last_epoch_is_not_passed() {
+    let most = protocol::agent::MOST_EPOCH;
+    for (held, leads) in [(most - 1, true), (most, false)] {
+        let mut election = Election::new(candidate(1, 1), held);
+        assert_eq!(election.poll(Time::ZERO, 0), Some(Action::Read));
+        election.heard(Time::ZERO, Some(Said::Holds(None)));
+        let asked = election.poll(election.deadline().unwrap(), 0).unwrap();
+        assert_eq!(matches!(asked, Action::Write { .. }), leads, "{asked:?}");
+    }
+}

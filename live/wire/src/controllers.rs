@@ -1,0 +1,202 @@
+//! Several controllers, of which one leads: finds that one, and hears when another does.
+
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use protocol::application::Leader;
+use rustls::ClientConfig;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::client::{Address, Client, ClientError};
+
+/// Most controllers that may be named.
+pub const MOST: usize = 16;
+/// How long a controller that follows may keep a question for the leader, when one is sought and when one is there.
+const SEEKING: Duration = Duration::from_secs(2);
+const WATCHING: Duration = Duration::from_secs(30);
+/// How much longer an answer may take than that.
+const LATE: Duration = Duration::from_secs(2);
+/// Between two attempts at a controller that doesn't answer, the first and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// Where controllers are, and which of them leads as far as is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controllers {
+    addresses: Vec<Address>,
+    /// The one that leads, and its epoch.
+    at: usize,
+    epoch: u64,
+}
+
+impl From<Address> for Controllers {
+    fn from(address: Address) -> Self {
+        Self { addresses: vec![address], at: 0, epoch: 0 }
+    }
+}
+
+impl Controllers {
+    /// Those at `addresses`, one at least, [`MOST`] at most.
+    pub fn new(addresses: Vec<Address>) -> Option<Self> {
+        let is_some = (1..=MOST).contains(&addresses.len());
+        is_some.then_some(Self { addresses, at: 0, epoch: 0 })
+    }
+
+    /// All of them.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// The one that was connected to last.
+    pub fn leader(&self) -> &Address {
+        &self.addresses[self.at]
+    }
+
+    /// Connects to the one that leads, or to the only one there is. While nobody leads it waits, for `patience` at
+    /// most.
+    ///
+    /// # Errors
+    /// None leads or answers.
+    pub async fn connect(
+        &mut self,
+        tls: Option<&Arc<ClientConfig>>,
+        patience: Duration,
+    ) -> Result<Client, ClientError> {
+        if let [only] = &self.addresses[..] {
+            return Client::connect(only, tls).await;
+        }
+        let until = Instant::now() + patience;
+        let mut sought = JoinSet::new();
+        for (at, address) in self.addresses.iter().enumerate() {
+            let (address, tls, epoch) = (address.clone(), tls.cloned(), self.epoch);
+            sought.spawn(async move { (at, seek(&address, tls.as_ref(), epoch, until).await) });
+        }
+        // Whoever is slow is left alone once one leads.
+        let mut said = vec![String::new(); self.addresses.len()];
+        while let Some(found) = sought.join_next().await {
+            match found {
+                Ok((at, Ok((client, epoch)))) => {
+                    (self.at, self.epoch) = (at, epoch);
+                    return Ok(client);
+                }
+                Ok((at, Err(why))) => said[at] = why,
+                Err(_) => {}
+            }
+        }
+        Err(ClientError::Leaderless(said.join("; ")))
+    }
+
+    /// Waits until another controller says that one of a higher epoch leads; with one alone for ever.
+    pub async fn moved(&self, tls: Option<&Arc<ClientConfig>>) {
+        let mut watched = JoinSet::new();
+        for (at, address) in self.addresses.iter().enumerate() {
+            if at != self.at {
+                let (address, tls, epoch) = (address.clone(), tls.cloned(), self.epoch);
+                watched.spawn(async move { watch(&address, tls.as_ref(), epoch).await });
+            }
+        }
+        while let Some(ended) = watched.join_next().await {
+            if ended.is_ok() {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+impl fmt::Display for Controllers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
+        f.write_str(&all.join(", "))
+    }
+}
+
+/// Pauses that grow, and differ: who lost the same controller must not come back at the same moment.
+struct Pauses(Duration);
+
+impl Pauses {
+    const fn new() -> Self {
+        Self(PAUSES.0)
+    }
+
+    fn next(&mut self) -> Duration {
+        let chance = RandomState::new().hash_one(()) % 1024;
+        let pause = self.0.mul_f64(0.5 + chance as f64 / 1024.0);
+        self.0 = (self.0 * 2).min(PAUSES.1);
+        pause
+    }
+}
+
+async fn ask(client: &mut Client, after: u64, wait: Duration) -> Result<Leader, ClientError> {
+    let path = format!("/v1/leader?after={after}&wait={}", wait.as_secs());
+    let late = |_| ClientError::Refused {
+        status: StatusCode::REQUEST_TIMEOUT,
+        said: "no answer in good time".to_owned(),
+    };
+    let said = timeout(wait + LATE, client.get(&path)).await.map_err(late)??;
+    serde_json::from_slice(&said).map_err(|error| ClientError::Answer(error.to_string()))
+}
+
+/// A connection to the controller at `address` once it leads, and its epoch.
+async fn seek(
+    address: &Address,
+    tls: Option<&Arc<ClientConfig>>,
+    mut after: u64,
+    until: Instant,
+) -> Result<(Client, u64), String> {
+    let (mut pauses, mut why) = (Pauses::new(), format!("{address} does not answer"));
+    loop {
+        let asked = timeout_at(until, async {
+            let mut client = Client::connect(address, tls).await?;
+            let leader = ask(&mut client, after, SEEKING).await?;
+            Ok::<_, ClientError>(if !leader.here {
+                (None, leader)
+            } else if client.is_closed() {
+                (Some(Client::connect(address, tls).await?), leader)
+            } else {
+                (Some(client), leader)
+            })
+        });
+        let pause = match asked.await {
+            Ok(Ok((Some(client), leader))) => return Ok((client, leader.epoch)),
+            Ok(Ok((None, leader))) => {
+                why = format!("{address} follows");
+                // Nobody may lead any more whom it names: next it answers when another does.
+                after = after.max(leader.epoch);
+                PAUSES.0 / 2
+            }
+            Ok(Err(error)) => {
+                why = error.to_string();
+                pauses.next()
+            }
+            Err(_) => return Err(why),
+        };
+        if timeout_at(until, sleep(pause)).await.is_err() {
+            return Err(why);
+        }
+    }
+}
+
+/// Ends when the controller at `address` says that one of a higher epoch leads.
+async fn watch(address: &Address, tls: Option<&Arc<ClientConfig>>, epoch: u64) {
+    let mut pauses = Pauses::new();
+    loop {
+        let Ok(mut client) = Client::connect(address, tls).await else {
+            sleep(pauses.next()).await;
+            continue;
+        };
+        while let Ok(leader) = ask(&mut client, epoch, WATCHING).await {
+            pauses = Pauses::new();
+            if leader.epoch > epoch {
+                return;
+            }
+            if client.is_closed() {
+                break;
+            }
+        }
+        sleep(pauses.next()).await;
+    }
+}
