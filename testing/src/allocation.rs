@@ -1,4 +1,4 @@
-//! Work that is counted, not timed: how often a program asks for memory.
+//! Work that is counted, not timed: how often a program asks for memory, and how much it has.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -10,17 +10,20 @@ pub struct Counting;
 
 thread_local! {
     static ASKED: Cell<u64> = const { Cell::new(0) };
+    static HELD: Cell<i64> = const { Cell::new(0) };
 }
 
 // SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ASKED.set(ASKED.get() + 1);
+        HELD.set(HELD.get() + layout.size().cast_signed() as i64);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.set(HELD.get() - layout.size().cast_signed() as i64);
         // SAFETY: the caller's promise.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -31,6 +34,13 @@ pub fn asked(work: impl FnOnce()) -> u64 {
     let before = ASKED.get();
     work();
     ASKED.get() - before
+}
+
+/// Octets that this thread has asked for and not given back, since it began. What another thread gives back
+/// counts there.
+#[must_use]
+pub fn held() -> i64 {
+    HELD.get()
 }
 
 /// Holds that `work` on twice as much asks for memory about twice as often, not four times.

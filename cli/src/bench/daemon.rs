@@ -21,6 +21,7 @@ use protocol::Connection;
 use protocol::agent::{self, Commands, Host, Report};
 use protocol::application::{Declaration, Portion};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustls::ClientConfig;
 use serde::Serialize;
 use tokio::io::{AsyncWriteExt as _, ReadHalf, WriteHalf};
 use units::Bytes;
@@ -121,20 +122,20 @@ struct Measured {
 
 /// When each flow was announced, and how long its directive took.
 #[derive(Default)]
-struct Log {
-    announced: HashMap<Connection, Instant>,
-    took: Vec<Duration>,
+pub(super) struct Log {
+    pub(super) announced: HashMap<Connection, Instant>,
+    pub(super) took: Vec<Duration>,
     late: Vec<Duration>,
 }
 
-type Shared = Arc<Mutex<Log>>;
+pub(super) type Shared = Arc<Mutex<Log>>;
 
-fn open(log: &Shared) -> std::sync::MutexGuard<'_, Log> {
+pub(super) fn open(log: &Shared) -> std::sync::MutexGuard<'_, Log> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The daemon's process, ended on drop.
-struct Daemon(Child);
+pub(super) struct Daemon(pub(super) Child);
 
 impl Drop for Daemon {
     fn drop(&mut self) {
@@ -185,7 +186,9 @@ impl DaemonBench {
         let log = Shared::default();
         let mut listening = tokio::task::JoinSet::new();
         for number in 0..self.agents.min(self.hosts()) {
-            listening.spawn(self.agent(number, &address).await?.run(Arc::clone(&log)));
+            let hosts = (number..self.hosts()).step_by(self.agents as usize);
+            let agent = agent(&format!("bench{number}"), hosts, &address, None).await?;
+            listening.spawn(agent.run(Arc::clone(&log)));
         }
         let every = Duration::from_secs_f64(f64::from(self.applications) / f64::from(self.rate));
         let start_rss_bytes = peak_rss_bytes(daemon.0.id())?;
@@ -195,7 +198,9 @@ impl DaemonBench {
             let (hosts, live) = (self.hosts(), self.live.into());
             let log = Arc::clone(&log);
             let sizes = !self.no_sizes;
-            let mut application = Application { number, hosts, client, every, live, sizes, log };
+            let from_due = false;
+            let mut application =
+                Application { number, hosts, client, every, live, sizes, from_due, log };
             application.prepare().await?;
             ready.push(application);
         }
@@ -246,103 +251,125 @@ impl DaemonBench {
         })
     }
 
-    /// An agent that has said hello, for its part of the hosts.
-    async fn agent(&self, number: u32, address: &Address) -> Result<Agent, Failure> {
-        let client = Client::connect(address, None).await.map_err(Failure::failed)?;
-        let path = format!("/v1/agents/bench{number}/exchange");
-        let stream = client.exchange(&path).await.map_err(Failure::failed)?;
-        let (reader, mut writer) = tokio::io::split(stream);
-        let hosts = (number..self.hosts())
-            .step_by(usize::try_from(self.agents).unwrap_or(usize::MAX))
-            .map(|host| Host { name: format!("h{host}"), addresses: vec![of(host).into()] })
-            .collect();
-        let capabilities = vec![agent::Capability::Pacing, agent::Capability::Statistics];
-        say(&Report::Hello { hosts, capabilities, epoch: 0 }, &mut writer)
-            .await
-            .map_err(Failure::failed)?;
-        Ok(Agent { lines: Lines::new(tokio::io::BufReader::new(reader), 64 << 20), writer })
-    }
-
     fn hosts(&self) -> u32 {
         self.applications.clamp(2, 250)
     }
 
     fn start(&self, folder: &Path) -> Result<(Daemon, Address), Failure> {
-        let file = folder.join("controller.toml");
         let mut text = format!(
-            "state = \"state\"\nlog = {{ format = \"json\", level = \"info\" }}\n\
-             [listen]\nhttp = \"127.0.0.1:0\"\nsocket = \"controller.sock\"\n\
-             [policy]\nname = \"{}\"\n[topology]\nkind = \"star\"\nhosts = {}\n\
-             access = {{ capacity = \"10 Gbit/s\", delay = \"10 us\" }}\n",
+            "[listen]\nhttp = \"127.0.0.1:0\"\nsocket = \"controller.sock\"\n\
+             [policy]\nname = \"{}\"\n{}",
             self.policy,
-            self.hosts()
+            star(self.hosts())
         );
-        for host in 0..self.hosts() {
-            let address = of(host);
-            text += &format!("[[host]]\nname = \"h{host}\"\naddresses = [\"{address}\"]\n");
-        }
-        std::fs::write(&file, text).map_err(Failure::failed)?;
-        let program = std::env::current_exe().map_err(Failure::failed)?;
-        // Its threads inherit the core, and it starts as many as one core needs.
-        let others = self.take_core()?;
-        let child = Command::new(program)
-            .args(["controller", "--config"])
-            .arg(&file)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(Failure::failed)?;
-        let mut daemon = Daemon(child);
-        sched_setaffinity(None, &others).map_err(Failure::failed)?;
-        let said = daemon.0.stderr.take().ok_or_else(|| Failure::failed("the daemon is mute"))?;
-        let mut lines = BufReader::new(said).lines().map_while(Result::ok);
-        let mut address = None;
-        for line in &mut lines {
-            let value: serde_json::Value = serde_json::from_str(&line)
-                .map_err(|_| Failure::failed(format_args!("the daemon says: {line}")))?;
-            if value["message"] == "HTTP" {
-                address = value["address"].as_str().map(|at| Address::Tcp(at.to_owned()));
-            }
-            if value["message"] == "controller ready" {
-                break;
-            }
-        }
-        // It must not block on an unread log.
-        std::thread::spawn(move || lines.for_each(drop));
+        text.insert_str(0, HEAD);
+        let (daemon, listening) = start(folder, &text, self.core)?;
+        let address = listening.get("HTTP").cloned().map(Address::Tcp);
         let address = address.ok_or_else(|| Failure::failed("the daemon did not start"))?;
         Ok((daemon, address))
     }
 }
 
-impl DaemonBench {
-    /// Puts this thread on the daemon's core; gives the others, or that one where it is alone.
-    fn take_core(&self) -> Result<CpuSet, Failure> {
-        let mut others = sched_getaffinity(None).map_err(Failure::failed)?;
-        let mut own = CpuSet::new();
-        if self.core < CpuSet::MAX_CPU {
-            own.set(self.core);
-            others.unset(self.core);
-        }
-        sched_setaffinity(None, &own).map_err(|error| {
-            Failure::misused(format_args!(
-                "--core {}: {error}; name a core that is there",
-                self.core
-            ))
-        })?;
-        Ok(if others.count() == 0 { own } else { others })
+/// The head of a configuration.
+pub(super) const HEAD: &str = "state = \"state\"\nlog = { format = \"json\", level = \"info\" }\n";
+
+/// Hosts around a switch, with their addresses, in a configuration.
+pub(super) fn star(hosts: u32) -> String {
+    let mut text = format!(
+        "[topology]\nkind = \"star\"\nhosts = {hosts}\n\
+         access = {{ capacity = \"10 Gbit/s\", delay = \"10 us\" }}\n"
+    );
+    for host in 0..hosts {
+        let address = of(host);
+        text += &format!("[[host]]\nname = \"h{host}\"\naddresses = [\"{address}\"]\n");
     }
+    text
+}
+
+/// Starts a daemon with a configuration in `folder`, on a core that this process leaves to it; where it
+/// listens, by what its log calls that.
+pub(super) fn start(
+    folder: &Path,
+    text: &str,
+    core: usize,
+) -> Result<(Daemon, HashMap<String, String>), Failure> {
+    let file = folder.join("controller.toml");
+    std::fs::write(&file, text).map_err(Failure::failed)?;
+    let program = std::env::current_exe().map_err(Failure::failed)?;
+    // Its threads inherit the core, and it starts as many as one core needs.
+    let others = take_core(core)?;
+    let child = Command::new(program)
+        .args(["controller", "--config"])
+        .arg(&file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(Failure::failed)?;
+    let mut daemon = Daemon(child);
+    sched_setaffinity(None, &others).map_err(Failure::failed)?;
+    let said = daemon.0.stderr.take().ok_or_else(|| Failure::failed("the daemon is mute"))?;
+    let mut lines = BufReader::new(said).lines().map_while(Result::ok);
+    let mut listening = HashMap::new();
+    for line in &mut lines {
+        let value: serde_json::Value = serde_json::from_str(&line)
+            .map_err(|_| Failure::failed(format_args!("the daemon says: {line}")))?;
+        let text = |key: &str| value[key].as_str().map(str::to_owned);
+        if let (Some(what), Some(address)) = (text("message"), text("address")) {
+            listening.insert(what, address);
+        }
+        if value["message"] == "controller ready" {
+            // It must not block on an unread log.
+            std::thread::spawn(move || lines.for_each(drop));
+            return Ok((daemon, listening));
+        }
+    }
+    Err(Failure::failed("the daemon did not start"))
+}
+
+/// Puts this thread on the daemon's core; gives the others, or that one where it is alone.
+fn take_core(core: usize) -> Result<CpuSet, Failure> {
+    let mut others = sched_getaffinity(None).map_err(Failure::failed)?;
+    let mut own = CpuSet::new();
+    if core < CpuSet::MAX_CPU {
+        own.set(core);
+        others.unset(core);
+    }
+    sched_setaffinity(None, &own).map_err(|error| {
+        Failure::misused(format_args!("--core {core}: {error}; name a core that is there"))
+    })?;
+    Ok(if others.count() == 0 { own } else { others })
 }
 
 /// An agent's connection.
-struct Agent {
+pub(super) struct Agent {
     lines: Lines<tokio::io::BufReader<ReadHalf<Exchange>>>,
     writer: WriteHalf<Exchange>,
 }
 
+/// An agent that has said hello for some hosts.
+pub(super) async fn agent(
+    name: &str,
+    hosts: impl Iterator<Item = u32>,
+    address: &Address,
+    tls: Option<&Arc<ClientConfig>>,
+) -> Result<Agent, Failure> {
+    let client = Client::connect(address, tls).await.map_err(Failure::failed)?;
+    let path = format!("/v1/agents/{name}/exchange");
+    let stream = client.exchange(&path).await.map_err(Failure::failed)?;
+    let (reader, mut writer) = tokio::io::split(stream);
+    let host = |host| Host { name: format!("h{host}"), addresses: vec![of(host).into()] };
+    let hosts = hosts.map(host).collect();
+    let capabilities = vec![agent::Capability::Pacing, agent::Capability::Statistics];
+    say(&Report::Hello { hosts, capabilities, epoch: 0 }, &mut writer)
+        .await
+        .map_err(Failure::failed)?;
+    Ok(Agent { lines: Lines::new(tokio::io::BufReader::new(reader), 64 << 20), writer })
+}
+
 impl Agent {
     /// Notes what it is told and confirms it.
-    async fn run(mut self, log: Shared) {
+    pub(super) async fn run(mut self, log: Shared) {
         while let Ok(Some(commands)) = self.lines.next::<Commands>().await {
             let Some(commands) = commands else { continue };
             note(&commands, &log);
@@ -354,7 +381,7 @@ impl Agent {
     }
 }
 
-async fn say(report: &Report, to: &mut WriteHalf<Exchange>) -> std::io::Result<()> {
+pub(super) async fn say(report: &Report, to: &mut WriteHalf<Exchange>) -> std::io::Result<()> {
     let mut line = Vec::new();
     lines::append(report, &mut line)?;
     to.write_all(&line).await?;
@@ -362,17 +389,17 @@ async fn say(report: &Report, to: &mut WriteHalf<Exchange>) -> std::io::Result<(
 }
 
 /// A quantile in thousandths, ms.
-fn at(sorted: &[Duration], thousandths: usize) -> f64 {
+pub(super) fn at(sorted: &[Duration], thousandths: usize) -> f64 {
     let place = (sorted.len() * thousandths / 1000).min(sorted.len().saturating_sub(1));
     sorted.get(place).map_or(f64::NAN, |took| took.as_secs_f64() * 1e3)
 }
 
-fn mebibytes(bytes: u64) -> f64 {
+pub(super) fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
 /// The address of a host.
-fn of(host: u32) -> Ipv4Addr {
+pub(super) fn of(host: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x0a00_0001 + host)
 }
 
@@ -389,21 +416,23 @@ fn note(commands: &Commands, log: &Shared) {
     }
 }
 
-struct Application {
-    number: u32,
-    hosts: u32,
-    client: Client,
-    every: Duration,
-    live: u64,
+pub(super) struct Application {
+    pub(super) number: u32,
+    pub(super) hosts: u32,
+    pub(super) client: Client,
+    pub(super) every: Duration,
+    pub(super) live: u64,
     /// Whether it announces its traffic ahead.
-    sizes: bool,
-    log: Shared,
+    pub(super) sizes: bool,
+    /// Whether a wait counts from when the announcement was due: what waits behind one that waits, waits too.
+    pub(super) from_due: bool,
+    pub(super) log: Shared,
 }
 
 impl Application {
     /// Starts its jobs: one of a flow that stays, one of all others, which have announced more, with as
     /// many flows as live at once.
-    async fn prepare(&mut self) -> Result<(), Failure> {
+    pub(super) async fn prepare(&mut self) -> Result<(), Failure> {
         let job = || JOB.to_owned();
         let host = |number: u32| format!("h{}", number % self.hosts);
         let bytes = Bytes::new(u64::from(u32::MAX));
@@ -426,7 +455,11 @@ impl Application {
     }
 
     /// Announces at its times; returns the number of announcements and of refusals.
-    async fn run(mut self, first: Instant, until: Instant) -> Result<(u64, u64), Failure> {
+    pub(super) async fn run(
+        mut self,
+        first: Instant,
+        until: Instant,
+    ) -> Result<(u64, u64), Failure> {
         let mut bodies = Vec::new();
         let (mut announced, mut refused) = (0_u64, 0);
         let mut next = first;
@@ -438,7 +471,7 @@ impl Application {
             if let Declaration::FlowRequest { connection, .. } = &request {
                 let now = Instant::now();
                 let mut log = open(&self.log);
-                log.announced.insert(*connection, now);
+                log.announced.insert(*connection, if self.from_due { next } else { now });
                 log.late.push(now.duration_since(next));
             }
             next += self.every;
@@ -495,6 +528,6 @@ fn cpu_s(process: u32) -> Result<f64, Failure> {
     Ok(both as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-fn peak_rss_bytes(process: u32) -> Result<u64, Failure> {
+pub(super) fn peak_rss_bytes(process: u32) -> Result<u64, Failure> {
     peak_of(&format!("/proc/{process}/status"))
 }

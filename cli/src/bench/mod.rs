@@ -4,6 +4,7 @@
 
 mod daemon;
 mod decide;
+mod flood;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -98,6 +99,7 @@ enum Other {
     #[command(name = "control")]
     Daemon(daemon::DaemonBench),
     Decide(decide::Decide),
+    Flood(flood::FloodBench),
 }
 
 /// What was measured of one workload.
@@ -124,6 +126,7 @@ impl Bench {
         match self.other {
             Some(Other::Daemon(daemon)) => return daemon.execute(),
             Some(Other::Decide(decide)) => return decide.execute(),
+            Some(Other::Flood(flood)) => return flood.execute(),
             None => {}
         }
         if !self.json {

@@ -218,6 +218,8 @@ pub struct Limits {
     pub packets_per_second: u32,
     /// Hosts that are learnt without being declared.
     pub hosts: usize,
+    /// Bytes that records of all applications may take. One may take as much as is left for all others.
+    pub memory: u64,
 }
 
 impl Limits {
@@ -241,6 +243,7 @@ impl Default for Limits {
             reports_per_second: 1_000,
             packets_per_second: 10_000,
             hosts: 10_000,
+            memory: 768 << 20,
         }
     }
 }

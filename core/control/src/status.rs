@@ -101,6 +101,8 @@ pub struct ApplicationStatus {
     pub refused: u64,
     /// Flows whose declaration was contradicted by measurement.
     pub contradicted: u64,
+    /// What is kept of it takes about so many bytes.
+    pub memory_bytes: u64,
 }
 
 /// A directed link.

@@ -3,10 +3,14 @@
 
 mod in_memory;
 
+use in_memory::connection;
 use in_memory::{Shape, address, even, step};
+use policy::{Messages, Parameters};
+use protocol::Processes;
 use protocol::agent::{Capability, Host, Report};
-use testing::allocation::{Counting, grows_no_faster_than_its_input};
-use units::Time;
+use protocol::application::{Declaration, Portion};
+use testing::allocation::{Counting, grows_no_faster_than_its_input, held};
+use units::{Bytes, Time};
 use watermaster_control::{ChannelId, Controller, Input};
 
 #[global_allocator]
@@ -30,4 +34,125 @@ fn a_hello_costs_what_each_of_its_hosts_does() {
         }
         assert_eq!(controller.at(Time::ZERO).status().agents[0].hosts.len(), count as usize);
     });
+}
+
+fn declare(controller: &mut Controller, application: &str, declaration: &Declaration) -> bool {
+    let input = Input::Declared { application, declaration };
+    step(controller, Time::ZERO, input, &mut Vec::new()).is_ok()
+}
+
+fn controller(policy: &str, memory: u64) -> Controller {
+    let parameters = Parameters::default().at_cost(Messages::Costly);
+    let decides = policy::by_name(policy, &parameters).unwrap();
+    let mut config = Shape::racks(2).config(policy, decides, true);
+    config.limits.declarations_per_second = u32::MAX;
+    config.limits.memory = memory;
+    let mut controller = Controller::new(config, 1, Time::ZERO).unwrap();
+    let (channel, mut out) = (ChannelId(1), Vec::new());
+    let host = |number| Host { name: format!("h{number}"), addresses: vec![address(number)] };
+    let hosts = (0..4).map(host).collect();
+    let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
+    let connected = Input::AgentConnected { channel, identity: "agent" };
+    for input in [connected, Input::Reported(channel, &hello)] {
+        step(&mut controller, Time::ZERO, input, &mut out).unwrap();
+    }
+    controller
+}
+
+fn job(number: u32) -> String {
+    format!("a job with a name of some length, {number}")
+}
+
+/// The declarations of each kind that keep something, by number.
+const KEPT: [fn(u32) -> Declaration; 4] = [
+    |number| Declaration::JobStart { job: job(number) },
+    |number| Declaration::TaskHost { job: job(0), task: number, host: format!("h{}", number % 4) },
+    |number| {
+        let portion = |task| Portion { task, bytes: Bytes::new(1 << 20) };
+        let reduces = (0..20).map(portion).collect();
+        Declaration::Size { job: job(number % 10), map: number, reduces }
+    },
+    |number| Declaration::FlowRequest {
+        job: job(number % 10),
+        flow: format!("a flow with a name of some length, {number}"),
+        connection: connection(
+            number % 2,
+            2 + number / 2 % 2,
+            u16::try_from(1024 + number).unwrap(),
+        ),
+        processes: Processes::default(),
+        bytes: Some(Bytes::new(1 << 20)),
+    },
+];
+
+fn memory_of(controller: &Controller, application: &str) -> u64 {
+    let status = controller.at(Time::ZERO).status();
+    let known = status.applications.iter().find(|known| known.name == application);
+    known.map_or(0, |known| known.memory_bytes)
+}
+
+/// What an application is said to take is no less than what is kept of it takes, under every policy that decides in
+/// a controller, and is nothing when all has ended.
+#[test]
+fn what_is_kept_of_an_application_is_accounted() {
+    let live = policy::NAMES
+        .iter()
+        .filter(|name| policy::find(name).is_ok_and(|policy| policy.why_not_live().is_none()));
+    for policy in live {
+        let mut controller = controller(policy, u64::MAX);
+        for kind in KEPT {
+            let (before, said) = (held(), memory_of(&controller, "a"));
+            for number in 0..2_000 {
+                assert!(declare(&mut controller, "a", &kind(number)));
+            }
+            let takes = held() - before;
+            let accounted = (memory_of(&controller, "a") - said) as i64;
+            let kind = kind(0);
+            assert!(takes <= accounted, "{policy}: {takes} B, {accounted} accounted: {kind:?}");
+        }
+        for number in 0..2_000 {
+            assert!(declare(&mut controller, "a", &Declaration::JobComplete { job: job(number) }));
+        }
+        assert_eq!(memory_of(&controller, "a"), 0, "{policy}");
+    }
+}
+
+/// One application takes all it can get of each kind: another has room still, and what goes makes room.
+#[test]
+fn an_application_has_as_much_memory_as_is_left_for_all_others() {
+    let most = 1 << 20;
+    for (at, kind) in KEPT.into_iter().enumerate() {
+        let mut controller = controller("smsf", most);
+        for number in 0..10 {
+            assert!(declare(&mut controller, "greedy", &KEPT[0](number)));
+        }
+        let taken = (10..30_000).find(|number| !declare(&mut controller, "greedy", &kind(*number)));
+        assert!(taken.is_some(), "kind {at} is never refused");
+        let greedy = memory_of(&controller, "greedy");
+        assert!(greedy <= most / 2 && greedy > most / 3, "{greedy}");
+        let declaration = kind(60_000);
+        let input = Input::Declared { application: "greedy", declaration: &declaration };
+        let refusal = controller.observe(Time::ZERO, input).unwrap_err();
+        assert!(
+            refusal.busy && refusal.reason.contains("complete jobs and flows first"),
+            "{refusal}"
+        );
+        // What it said before it may say again.
+        assert!(declare(&mut controller, "greedy", &KEPT[0](0)));
+        for number in 0..10 {
+            assert!(declare(&mut controller, "honest", &KEPT[0](number)));
+        }
+        assert!(declare(&mut controller, "honest", &kind(50_000)), "kind {at}");
+        for number in 0..10 {
+            assert!(declare(
+                &mut controller,
+                "greedy",
+                &Declaration::JobComplete { job: job(number) }
+            ));
+        }
+        if at > 0 {
+            assert_eq!(memory_of(&controller, "greedy"), 0, "kind {at}");
+        }
+        assert!(declare(&mut controller, "greedy", &KEPT[0](3)), "what has gone makes room");
+    }
 }

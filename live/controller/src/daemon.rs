@@ -568,6 +568,6 @@ async fn reload(
     let policy = settings.control.policy_name.clone();
     let source = Source::of(path, &settings);
     // One that follows has no machine.
-    let _ = hub.tell(Event::Reload(Box::new(settings))).await;
+    let _ = hub.tell(&hub.operators, Event::Reload(Box::new(settings))).await;
     Ok((kept, policy, source))
 }

@@ -7,19 +7,27 @@ use std::time::{Duration, Instant};
 
 use control::{Answers, ChannelId};
 use tokio::sync::{mpsc, oneshot, watch};
-use wire::identity::Identity;
+use wire::identity::{Identity, Role as Kind};
 use wire::tls::{self, Revoked};
 
 use crate::election::{Shelf, Standing};
 use crate::ledger::{Ledger, Unwritten};
 use crate::listen::Peer;
 use crate::metrics::Measures;
-use crate::owner::Event;
+use crate::owner::{Event, Said};
 use crate::settings::Bounds;
+use crate::strangers::Strangers;
+use crate::tenant::{Tenant, Tenants, Who};
 
 /// Shared by all connections.
 pub struct Hub {
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<Said>,
+    /// Whose words and answers have which share of the daemon.
+    pub tenants: Tenants,
+    /// All who operate this controller.
+    pub operators: Arc<Tenant>,
+    /// Connections that have yet to prove who they are.
+    pub strangers: Arc<Strangers>,
     bounds: RwLock<Bounds>,
     channels: AtomicU64,
     connected: Mutex<Connected>,
@@ -78,14 +86,14 @@ struct Connected {
     /// Over the network, and over the Unix socket.
     by_way: [usize; 2],
     by_identity: HashMap<Option<Identity>, OfIdentity>,
-    /// Connections that have spoken for an application.
+    /// Applications that connections have spoken for.
     applications: HashMap<Arc<str>, Speaking>,
 }
 
 /// The connections that have spoken for an application.
-#[derive(Default)]
 struct Speaking {
     connections: usize,
+    tenant: Arc<Tenant>,
     /// When it was last noted that it is refused something.
     refused: Option<Instant>,
 }
@@ -97,7 +105,7 @@ pub struct Ending;
 impl Hub {
     /// With nobody connected.
     pub fn new(
-        events: mpsc::Sender<Event>,
+        events: mpsc::Sender<Said>,
         bounds: Bounds,
         measures: Arc<Measures>,
         role: Role,
@@ -105,8 +113,13 @@ impl Hub {
         changes: watch::Receiver<u64>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
+        let tenants = Tenants::new(bounds.memory);
+        let operators = tenants.of(Who::Operators);
         Self {
             events,
+            tenants,
+            operators,
+            strangers: Arc::default(),
             bounds: RwLock::new(bounds),
             channels: AtomicU64::new(1),
             connected: Mutex::default(),
@@ -130,8 +143,24 @@ impl Hub {
     ///
     /// # Errors
     /// There is no machine any more.
-    pub async fn tell(&self, event: Event) -> Result<(), Ending> {
-        self.events.send(event).await.map_err(|_| Ending)
+    pub async fn tell(&self, tenant: &Arc<Tenant>, event: Event) -> Result<(), Ending> {
+        let said = Said { tenant: Arc::clone(tenant), event, turn: None };
+        self.events.send(said).await.map_err(|_| Ending)
+    }
+
+    /// The same, as soon as so many octets more of this tenant's may wait.
+    ///
+    /// # Errors
+    /// There is no machine any more.
+    pub async fn tell_in_turn(
+        &self,
+        tenant: &Arc<Tenant>,
+        octets: usize,
+        event: Event,
+    ) -> Result<(), Ending> {
+        let turn = Some(tenant.turn(octets).await);
+        let said = Said { tenant: Arc::clone(tenant), event, turn };
+        self.events.send(said).await.map_err(|_| Ending)
     }
 
     /// Asks the machine, as of now.
@@ -140,6 +169,7 @@ impl Hub {
     /// There is no machine any more.
     pub async fn ask<T: Send + 'static>(
         &self,
+        tenant: &Arc<Tenant>,
         question: impl FnOnce(&Answers<'_>) -> T + Send + 'static,
     ) -> Result<T, Ending> {
         let (sender, receiver) = oneshot::channel();
@@ -149,7 +179,7 @@ impl Hub {
                 let _ = sender.send(question(answers));
             }
         };
-        self.tell(Event::Ask(Box::new(question))).await?;
+        self.tell(tenant, Event::Ask(Box::new(question))).await?;
         receiver.await.map_err(|_| Ending)
     }
 
@@ -165,6 +195,7 @@ impl Hub {
 
     /// Other limits, for what comes from now on.
     pub fn set_bounds(&self, bounds: Bounds) {
+        self.tenants.resize(bounds.memory);
         *self.bounds.write().unwrap_or_else(PoisonError::into_inner) = bounds;
     }
 
@@ -204,17 +235,32 @@ impl Hub {
         self.connected().by_way.iter().sum()
     }
 
-    /// Room for a connection not yet identified. Those over the Unix socket are counted by themselves:
-    /// whatever peers take, who operates this machine gets in.
-    pub fn admit(self: &Arc<Self>, is_local: bool) -> Option<Admission> {
-        let mut connected = self.connected();
-        let count = &mut connected.by_way[usize::from(is_local)];
-        if *count >= self.bounds().connections {
-            return None;
+    /// A place for a connection of who has proved to be `peer`. Those over the Unix socket are counted by
+    /// themselves, and operators always have one: whatever peers take, who operates this machine gets in.
+    ///
+    /// # Errors
+    /// There are too many, or too many of this identity.
+    pub fn admit(
+        self: &Arc<Self>,
+        is_local: bool,
+        peer: Option<Peer>,
+    ) -> Result<Admission, &'static str> {
+        let (bounds, mut connected) = (self.bounds(), self.connected());
+        let identity = peer.as_ref().map(|peer| peer.identity.clone());
+        let is_operator = identity.as_ref().is_some_and(|who| who.role == Kind::Operator);
+        if connected.by_way[usize::from(is_local)] >= bounds.connections && !is_operator {
+            return Err("too many connections");
         }
-        *count += 1;
+        let own = connected.by_identity.entry(identity.clone()).or_default();
+        // Without certificates all look the same.
+        if own.connections >= bounds.connections_per_identity && identity.is_some() {
+            return Err("too many connections of this identity");
+        }
+        own.connections += 1;
+        own.ends = peer.as_ref().and_then(|peer| tls::ends(&peer.certificate));
+        connected.by_way[usize::from(is_local)] += 1;
         let hub = Arc::clone(self);
-        Some(Admission { hub, is_local, peer: None, applications: Mutex::default() })
+        Ok(Admission { hub, is_local, peer, applications: Mutex::default() })
     }
 }
 
@@ -222,33 +268,15 @@ impl Hub {
 pub struct Admission {
     hub: Arc<Hub>,
     is_local: bool,
-    /// Nothing until it is identified; of who has no certificate, nothing then.
-    peer: Option<Option<Peer>>,
+    /// Who it has proved to be, if anybody.
+    peer: Option<Peer>,
     applications: Mutex<Vec<Arc<str>>>,
 }
 
 impl Admission {
-    /// Counts the connection as the peer's; false where that has too many.
-    pub fn identify(&mut self, peer: Option<Peer>) -> bool {
-        let most = match peer {
-            Some(_) => self.hub.bounds().connections_per_identity,
-            // Without certificates all look the same.
-            None => usize::MAX,
-        };
-        let mut connected = self.hub.connected();
-        let identity = peer.as_ref().map(|peer| peer.identity.clone());
-        let of = connected.by_identity.entry(identity).or_default();
-        let room = of.connections < most;
-        of.connections += 1;
-        of.ends = peer.as_ref().and_then(|peer| tls::ends(&peer.certificate));
-        drop(connected);
-        self.peer = Some(peer);
-        room
-    }
-
     /// Waits until the authority has revoked the certificate that the peer has shown.
     pub async fn revoked(&self) {
-        let Some(peer) = self.peer.as_ref().and_then(Option::as_ref) else {
+        let Some(peer) = &self.peer else {
             return std::future::pending().await;
         };
         let mut revoked = self.hub.revoked.subscribe();
@@ -258,7 +286,7 @@ impl Admission {
 
     /// Who it has proved to be; `None`: it may do everything.
     pub fn identity(&self) -> Option<&Identity> {
-        self.peer.as_ref().and_then(Option::as_ref).map(|peer| &peer.identity)
+        self.peer.as_ref().map(|peer| &peer.identity)
     }
 
     /// Who it has proved to be, in words.
@@ -271,22 +299,50 @@ impl Admission {
     }
 
     /// Notes that the connection speaks for an application.
-    pub fn speaks_for(&self, application: &str) -> Arc<str> {
+    pub fn speaks_for(&self, application: &str) -> (Arc<str>, Arc<Tenant>) {
         let mut spoken = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = spoken.iter().find(|known| ***known == *application) {
-            return Arc::clone(known);
+        let is_new = !spoken.iter().any(|known| **known == *application);
+        let mut connected = self.hub.connected();
+        if !is_new && let Some((name, speaking)) = connected.applications.get_key_value(application)
+        {
+            return (Arc::clone(name), Arc::clone(&speaking.tenant));
         }
         let name: Arc<str> = application.into();
+        let tenant = self.hub.tenants.of(Who::Application(Arc::clone(&name)));
         spoken.push(Arc::clone(&name));
-        let mut connected = self.hub.connected();
-        let speaking = connected.applications.entry(Arc::clone(&name)).or_default();
+        let speaking = connected.applications.entry(Arc::clone(&name)).or_insert(Speaking {
+            connections: 0,
+            tenant,
+            refused: None,
+        });
         speaking.connections += 1;
-        let first = speaking.connections == 1;
+        let (first, tenant) = (speaking.connections == 1, Arc::clone(&speaking.tenant));
         drop(connected);
         if first {
             tracing::info!(application, by = self.who(), "application connected");
         }
-        name
+        (name, tenant)
+    }
+
+    /// Whose share a question takes: operators' or the application's that is asked about. Who isn't known
+    /// acts for that, unless it is on this machine.
+    pub fn asks_as(&self, application: &str) -> Arc<Tenant> {
+        match self.identity() {
+            None if self.is_local => Arc::clone(&self.hub.operators),
+            Some(Identity { role: Kind::Operator, .. }) => Arc::clone(&self.hub.operators),
+            _ => self.hub.tenants.of(Who::Application(application.into())),
+        }
+    }
+
+    /// Whose share takes what isn't about an application.
+    pub fn asks(&self) -> Arc<Tenant> {
+        match self.identity() {
+            Some(Identity { role: Kind::Application, name }) => self.asks_as(name),
+            Some(Identity { role: Kind::Agent, name }) => {
+                self.hub.tenants.of(Who::Agent(name.as_str().into()))
+            }
+            _ => Arc::clone(&self.hub.operators),
+        }
     }
 
     /// Notes that declarations of an application are refused, once a second at most.
@@ -309,23 +365,22 @@ impl Drop for Admission {
         let spoken = spoken.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut connected = self.hub.connected();
         connected.by_way[usize::from(self.is_local)] -= 1;
-        if let Some(peer) = self.peer.take() {
-            let identity = peer.map(|peer| peer.identity);
-            if let Some(of) = connected.by_identity.get_mut(&identity) {
-                of.connections -= 1;
-                if of.connections == 0 {
-                    connected.by_identity.remove(&identity);
-                }
+        let identity = self.peer.take().map(|peer| peer.identity);
+        if let Some(of) = connected.by_identity.get_mut(&identity) {
+            of.connections -= 1;
+            if of.connections == 0 {
+                connected.by_identity.remove(&identity);
             }
         }
         let mut gone = Vec::new();
         for application in spoken {
             if let Some(speaking) = connected.applications.get_mut(&application) {
                 speaking.connections -= 1;
-                if speaking.connections == 0 {
-                    connected.applications.remove(&application);
+                if speaking.connections == 0
+                    && let Some(speaking) = connected.applications.remove(&application)
+                {
                     tracing::info!(application = &*application, "application has gone");
-                    gone.push(application);
+                    gone.push((application, speaking.tenant));
                 }
             }
         }
@@ -337,12 +392,13 @@ impl Drop for Admission {
         let hub = Arc::clone(&self.hub);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                for application in gone {
+                for (application, tenant) in gone {
                     let Ok(room) = hub.events.reserve().await else { return };
                     // A new connection notes itself before it declares: what it declares then
                     // comes after this.
                     if !hub.connected().applications.contains_key(&application) {
-                        room.send(Event::ApplicationGone(application));
+                        let event = Event::ApplicationGone(application);
+                        room.send(Said { tenant, event, turn: None });
                     }
                 }
             });

@@ -22,10 +22,13 @@ pub mod listen;
 pub mod metrics;
 pub mod outlet;
 pub mod owner;
+mod queue;
 pub mod recorder;
 pub mod replay;
 pub mod settings;
+mod strangers;
 pub mod switches;
+mod tenant;
 
 mod daemon;
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, UnixListener};
@@ -14,6 +14,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use wire::Stream;
 use wire::identity::Identity;
+
+use crate::strangers::Strangers;
 
 /// How long a peer may take to prove who it is.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -89,18 +91,18 @@ impl Listener {
     }
 
     /// The next connection, and where it comes from.
-    pub async fn accept(&self) -> (Box<dyn Stream>, String) {
+    pub async fn accept(&self) -> (Box<dyn Stream>, From) {
         loop {
             let accepted = match self {
                 Self::Tcp(listener) => listener.accept().await.map(|(stream, from)| {
                     // Small messages must not wait for one another.
                     let _ = stream.set_nodelay(true);
-                    (Box::new(stream) as Box<dyn Stream>, from.to_string())
+                    (Box::new(stream) as Box<dyn Stream>, From(Some(from)))
                 }),
                 Self::Unix(listener) => listener
                     .accept()
                     .await
-                    .map(|(stream, _)| (Box::new(stream) as Box<dyn Stream>, "unix".to_owned())),
+                    .map(|(stream, _)| (Box::new(stream) as Box<dyn Stream>, From(None))),
             };
             match accepted {
                 Ok(accepted) => return accepted,
@@ -113,6 +115,19 @@ impl Listener {
     }
 }
 
+/// Where a connection comes from: over the network, or else the Unix socket.
+#[derive(Clone, Copy, Debug)]
+pub struct From(pub Option<SocketAddr>);
+
+impl std::fmt::Display for From {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(from) => from.fmt(f),
+            None => f.write_str("unix"),
+        }
+    }
+}
+
 /// Who a peer has proved to be, by which certificate.
 pub struct Peer {
     /// Who.
@@ -121,15 +136,31 @@ pub struct Peer {
     pub certificate: Arc<[u8]>,
 }
 
-/// Has the peer prove who it is; without certificates there is nothing to prove.
+/// Has the peer prove who it is; without certificates there is nothing to prove. `None`: it had to give way to
+/// others meanwhile.
 ///
 /// # Errors
 /// It can't, or takes too long.
 pub async fn identify(
     stream: Box<dyn Stream>,
+    from: From,
     certificates: Option<&Certificates>,
+    strangers: &Arc<Strangers>,
+) -> Result<Option<(Box<dyn Stream>, Option<Peer>)>, String> {
+    let (Some(certificates), Some(from)) = (certificates, from.0) else {
+        return Ok(Some((stream, None)));
+    };
+    let mut stranger = strangers.enter(from.ip(), Instant::now());
+    tokio::select! {
+        proved = prove(stream, certificates) => proved.map(Some),
+        () = stranger.ousted() => Ok(None),
+    }
+}
+
+async fn prove(
+    stream: Box<dyn Stream>,
+    certificates: &Certificates,
 ) -> Result<(Box<dyn Stream>, Option<Peer>), String> {
-    let Some(certificates) = certificates else { return Ok((stream, None)) };
     let config = certificates.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     let config = config.ok_or("no certificates")?;
     let handshake = timeout(HANDSHAKE, TlsAcceptor::from(config).accept(stream));

@@ -4,7 +4,8 @@
 //! accepted is never dropped, and who says too much is slowed down at the socket. What the machine
 //! answers goes to the peers' outlets.
 //!
-//! What waits is taken in turn by turn, and what follows from a turn is told once: the more waits, the
+//! What waits is a line for each tenant ([`queue`](crate::queue)), and is taken in turn by turn: so little a turn that
+//! nobody waits long for it, and from whom has had least. What follows from a turn is told once: the more waits, the
 //! less each costs. A tick ends every turn, so a record of inputs and ticks tells where turns ended. Another
 //! configuration is decided on at once, and its record tells where.
 //!
@@ -22,7 +23,7 @@ use policy::Parameters;
 use protocol::agent::Report;
 use protocol::application::{Declaration, Outcome, Problem, RefusedDeclaration};
 use protocol::operator::Act;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use units::Time;
 use wire::clock::{Clock, duration};
 use wire::lines;
@@ -30,8 +31,10 @@ use wire::lines;
 use crate::election::Mandate;
 use crate::metrics::Measures;
 use crate::outlet::Outlet;
+use crate::queue::Queue;
 use crate::recorder::Recorder;
 use crate::settings::Settings;
+use crate::tenant::Tenant;
 
 /// Events that may wait for the machine.
 pub const WAITING: usize = 1024;
@@ -39,6 +42,41 @@ pub const WAITING: usize = 1024;
 const BATCH: usize = 256;
 /// A turn takes in no more once it has taken so long: the first must not wait for the last.
 const TURN: Duration = Duration::from_millis(1);
+
+/// Declarations of a request that are taken in before somebody else's turn may come.
+const SOME: usize = 16;
+
+/// What somebody says.
+pub struct Said {
+    /// Whose share of the machine it takes.
+    pub tenant: Arc<Tenant>,
+    /// What happened.
+    pub event: Event,
+    /// Its place among what may wait of that tenant.
+    pub turn: Option<OwnedSemaphorePermit>,
+}
+
+/// A request of an application.
+pub struct Request {
+    application: Arc<str>,
+    /// What is left of it.
+    declarations: std::iter::Enumerate<std::vec::IntoIter<Result<Declaration, Problem>>>,
+    answer: oneshot::Sender<Outcome>,
+    /// When the machine began with it, and what became of it since.
+    begun: Option<(Instant, Outcome)>,
+}
+
+impl Request {
+    /// What is declared, and who is told what became of it.
+    pub fn new(
+        application: Arc<str>,
+        declarations: Vec<Result<Declaration, Problem>>,
+        answer: oneshot::Sender<Outcome>,
+    ) -> Self {
+        let declarations = declarations.into_iter().enumerate();
+        Self { application, declarations, answer, begun: None }
+    }
+}
 
 /// Something that happened.
 pub enum Event {
@@ -55,7 +93,7 @@ pub enum Event {
     /// Its connection ended.
     AgentGone(ChannelId),
     /// An application declared something; what can't be read has its place as well.
-    Declared(Arc<str>, Vec<Result<Declaration, Problem>>, oneshot::Sender<Outcome>),
+    Declared(Request),
     /// The last connection of an application ended.
     ApplicationGone(Arc<str>),
     /// An operator ordered something; the answer is what stands then.
@@ -89,6 +127,9 @@ pub struct Owner {
     switches: HashMap<ChannelId, Outlet>,
     agents: HashMap<ChannelId, Outlet>,
     out: Vec<Output>,
+    queue: Queue<(Event, Option<OwnedSemaphorePermit>)>,
+    /// Whom this turn has worked for, and how long.
+    served: Vec<(Arc<Tenant>, Duration)>,
     /// Requests of this turn, since when, and what became of them.
     answers: Vec<(oneshot::Sender<Outcome>, Instant, Outcome)>,
     /// Orders of this turn that were carried out.
@@ -121,6 +162,8 @@ impl Owner {
             switches: HashMap::new(),
             agents: HashMap::new(),
             out: Vec::new(),
+            queue: Queue::default(),
+            served: Vec::new(),
             answers: Vec::new(),
             ordered: Vec::new(),
         })
@@ -141,36 +184,36 @@ impl Owner {
     }
 
     /// Works until all who could tell something have gone, or the mandate is over.
-    pub async fn run(mut self, mut events: mpsc::Receiver<Event>) {
+    pub async fn run(mut self, mut said: mpsc::Receiver<Said>) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
-            let until = async |deadline: Option<Time>| match deadline {
-                Some(time) => tokio::time::sleep_until(self.clock.instant(time).into()).await,
-                None => std::future::pending().await,
-            };
-            let due = until(self.controller.deadline());
-            let digest_due = until(self.recorder.as_ref().and_then(Recorder::due));
-            tokio::select! {
-                biased;
-                count = events.recv_many(&mut batch, BATCH) => {
-                    if count == 0 {
-                        break;
-                    }
-                    gather(&mut events, &mut batch).await;
-                    let mut turn = Instant::now();
-                    for event in batch.drain(..) {
-                        self.handle(event);
-                        if turn.elapsed() > TURN {
-                            self.end_turn(turn);
-                            turn = Instant::now();
+            if self.queue.is_empty() {
+                let until = async |deadline: Option<Time>| match deadline {
+                    Some(time) => tokio::time::sleep_until(self.clock.instant(time).into()).await,
+                    None => std::future::pending().await,
+                };
+                let due = until(self.controller.deadline());
+                let digest_due = until(self.recorder.as_ref().and_then(Recorder::due));
+                tokio::select! {
+                    biased;
+                    count = said.recv_many(&mut batch, BATCH) => {
+                        if count == 0 {
+                            break;
                         }
                     }
-                    self.end_turn(turn);
+                    () = due => self.end_turn(Instant::now()),
+                    // No turn: what is recorded must not change what is decided.
+                    () = digest_due => {}
+                    () = self.mandate.ended() => {}
                 }
-                () = due => self.end_turn(Instant::now()),
-                // No turn: what is recorded must not change what is decided.
-                () = digest_due => {}
-                () = self.mandate.ended() => {}
+            }
+            if !batch.is_empty() || !self.queue.is_empty() {
+                gather(&mut said, &mut batch).await;
+                for Said { tenant, event, turn } in batch.drain(..) {
+                    let is_urgent = event.is_urgent();
+                    self.queue.push(&tenant, (event, turn), is_urgent);
+                }
+                self.turn();
             }
             if !self.mandate.holds() {
                 break;
@@ -181,6 +224,44 @@ impl Owner {
         }
         if let Some(recorder) = self.recorder.take() {
             recorder.finish();
+        }
+    }
+
+    /// Takes in what is next, for a turn's time, and tells everybody what follows.
+    fn turn(&mut self) {
+        let began = Instant::now();
+        let mut urgent = None;
+        for _ in 0..BATCH {
+            let Some((tenant, (event, turn))) = self.queue.next() else { break };
+            let start = Instant::now();
+            let is_urgent = event.is_urgent();
+            if let Some(rest) = self.handle(event) {
+                self.queue.put_back(&tenant, (rest, turn));
+            }
+            let took = start.elapsed();
+            self.queue.charge(&tenant, took);
+            self.served.push((tenant, took));
+            // A queue that fills doesn't wait for the others of its turn.
+            urgent = is_urgent.then_some(start);
+            if is_urgent || began.elapsed() > TURN {
+                break;
+            }
+        }
+        let deciding = Instant::now();
+        self.end_turn(began);
+        if let Some(heard) = urgent {
+            let decided_ns = heard.elapsed().as_nanos();
+            tracing::debug!(target: "delay", decided_ns, "congestion answered");
+        }
+        self.share(deciding.elapsed());
+    }
+
+    /// What was decided costs those who were taken in, each by what that took.
+    fn share(&mut self, deciding: Duration) {
+        let whole: Duration = self.served.iter().map(|(_, took)| *took).sum();
+        for (tenant, took) in self.served.drain(..) {
+            let part = took.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE);
+            self.queue.charge(&tenant, deciding.mul_f64(part.min(1.0)));
         }
     }
 
@@ -225,7 +306,8 @@ impl Owner {
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    /// Takes in an event; gives back what is left of it for later.
+    fn handle(&mut self, event: Event) -> Option<Event> {
         let start = Instant::now();
         let now = self.clock.now();
         match event {
@@ -256,22 +338,13 @@ impl Owner {
                 {
                     tracing::debug!(channel = channel.0, %refusal, "report refused");
                 }
-                if matches!(report, Report::Congested { .. }) {
-                    // A queue that fills doesn't wait for the others of its turn.
-                    self.end_turn(start);
-                    let decided_ns = start.elapsed().as_nanos();
-                    tracing::debug!(target: "delay", decided_ns, "congestion answered");
-                }
             }
             Event::AgentGone(channel) => {
                 if self.agents.remove(&channel).is_some() {
                     self.input(now, Input::AgentGone(channel));
                 }
             }
-            Event::Declared(application, declarations, answer) => {
-                let outcome = self.declare(now, &application, declarations);
-                self.answers.push((answer, start, outcome));
-            }
+            Event::Declared(request) => return self.declare(start, now, request),
             Event::ApplicationGone(application) => {
                 self.input(now, Input::ApplicationGone(&application));
             }
@@ -287,21 +360,22 @@ impl Owner {
             Event::Ask(question) => question(&self.controller.at(now)),
             Event::Reload(settings) => self.reload(now, *settings),
         }
+        None
     }
 
-    /// Hands declarations to the machine, one by one, unless it takes no more now.
-    fn declare(
-        &mut self,
-        now: Time,
-        application: &str,
-        declarations: Vec<Result<Declaration, Problem>>,
-    ) -> Outcome {
-        let mut outcome = Outcome { epoch: self.epoch, ..Outcome::default() };
-        if declarations.is_empty() {
+    /// Hands some declarations to the machine, one by one, unless it takes no more now; gives back the rest.
+    fn declare(&mut self, start: Instant, now: Time, mut request: Request) -> Option<Event> {
+        let is_first = request.begun.is_none();
+        let empty = || (start, Outcome { epoch: self.epoch, ..Outcome::default() });
+        let (since, mut outcome) = request.begun.take().unwrap_or_else(empty);
+        let application = &*request.application;
+        if is_first && request.declarations.len() == 0 {
             self.input(now, Input::ApplicationHere(application));
         }
-        for (index, declaration) in (0..).zip(declarations) {
-            let goes_on = match declaration {
+        let mut goes_on = true;
+        for (index, declaration) in request.declarations.by_ref().take(SOME) {
+            let index = index as u64;
+            goes_on = match declaration {
                 Ok(declaration) => {
                     let input = Input::Declared { application, declaration: &declaration };
                     let refusal = self.input(now, input);
@@ -321,7 +395,12 @@ impl Owner {
                 break;
             }
         }
-        outcome
+        if goes_on && request.declarations.len() > 0 {
+            request.begun = Some((since, outcome));
+            return Some(Event::Declared(request));
+        }
+        self.answers.push((request.answer, since, outcome));
+        None
     }
 
     fn reload(&mut self, now: Time, settings: Settings) {
@@ -397,19 +476,17 @@ impl Owner {
 
 /// Lets all go that are ready and takes in what they say, until none has anything more, for a turn's
 /// time at most, or until something is urgent.
-async fn gather(events: &mut mpsc::Receiver<Event>, batch: &mut Vec<Event>) {
+async fn gather(from: &mut mpsc::Receiver<Said>, batch: &mut Vec<Said>) {
     let began = Instant::now();
     let mut heard = 0;
-    while heard < batch.len()
-        && !batch[heard..].iter().any(Event::is_urgent)
-        && began.elapsed() < TURN
-    {
+    while !batch[heard..].iter().any(|said| said.event.is_urgent()) && began.elapsed() < TURN {
         heard = batch.len();
         tokio::task::yield_now().await;
-        while batch.len() < BATCH
-            && let Ok(event) = events.try_recv()
-        {
-            batch.push(event);
+        while let Ok(said) = from.try_recv() {
+            batch.push(said);
+        }
+        if batch.len() == heard {
+            break;
         }
     }
 }
@@ -427,12 +504,19 @@ mod tests {
     use units::Bytes;
 
     use super::*;
+    use crate::tenant::{Tenants, Who};
+
+    /// What somebody says who is known no more elsewhere.
+    fn said(who: &str, event: Event) -> Said {
+        let tenant = Tenants::new(0).of(Who::Agent(who.into()));
+        Said { tenant, event, turn: None }
+    }
 
     /// What is taken into a turn that begins with a report, while another event waits.
     async fn taken(report: Report) -> usize {
         let (tell, mut events) = mpsc::channel(4);
-        tell.send(Event::AgentGone(ChannelId(1))).await.unwrap();
-        let mut batch = Vec::from([Event::Reported(ChannelId(0), report)]);
+        tell.send(said("a", Event::AgentGone(ChannelId(1)))).await.unwrap();
+        let mut batch = Vec::from([said("b", Event::Reported(ChannelId(0), report))]);
         gather(&mut events, &mut batch).await;
         batch.len()
     }
@@ -477,11 +561,11 @@ mod tests {
         for event in [
             Event::AgentConnected(ChannelId(1), "a".into(), outlet),
             Event::Reported(ChannelId(1), hello()),
-            Event::Declared("app".into(), vec![], answer),
+            Event::Declared(Request::new("app".into(), vec![], answer)),
             Event::Reported(ChannelId(1), full),
             Event::Ask(Box::new(ask)),
         ] {
-            tell.send(event).await.unwrap();
+            tell.send(said("a", event)).await.unwrap();
         }
         let running = tokio::spawn(owner().run(heard));
         assert!(looked.await.unwrap());
@@ -494,7 +578,7 @@ mod tests {
         let (tell, heard) = mpsc::channel(8);
         let running = tokio::spawn(owner().run(heard));
         for event in events {
-            tell.send(event).await.unwrap();
+            tell.send(said("a", event)).await.unwrap();
         }
         let mut count = 0;
         for _ in 0..2 {
@@ -502,7 +586,7 @@ mod tests {
             let ask = move |answers: &Answers<'_>| {
                 let _ = answer.send(answers.status().agents.len());
             };
-            tell.send(Event::Ask(Box::new(ask))).await.unwrap();
+            tell.send(said("a", Event::Ask(Box::new(ask)))).await.unwrap();
             count = answered.await.unwrap();
         }
         drop(tell);

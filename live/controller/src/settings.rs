@@ -25,6 +25,9 @@ type Read<T> = Result<T, DocumentError>;
 const MOST_BYTES: u64 = 4 << 20;
 /// Most entries of a list.
 const MOST: usize = 1 << 17;
+/// What applications may take, in octets, where nothing else is configured: three quarters for what they declared,
+/// a quarter for requests and answers that are on their way.
+const MEMORY: usize = 1 << 30;
 
 /// All that a controller's daemon is told.
 pub struct Settings {
@@ -78,6 +81,8 @@ pub struct Bounds {
     pub request: usize,
     /// Declarations in a request.
     pub declarations: usize,
+    /// Octets of requests and answers that are on their way.
+    pub memory: usize,
 }
 
 impl Default for Bounds {
@@ -87,6 +92,7 @@ impl Default for Bounds {
             connections_per_identity: 64,
             request: 1 << 20,
             declarations: 1_000,
+            memory: MEMORY / 4,
         }
     }
 }
@@ -461,12 +467,19 @@ fn read_limits(value: &Value<'_>, limits: &mut Limits, bounds: &mut Bounds) -> R
     }
     limits.name_bytes = f.or("name", limits.name_bytes, octets)?;
     bounds.request = f.or("request", bounds.request, octets)?;
+    let memory = f.or("memory", MEMORY, memory)?;
+    (limits.memory, bounds.memory) = ((memory - memory / 4) as u64, memory / 4);
     fields.done()
 }
 
 fn count(value: &Value<'_>) -> Read<usize> {
     let most = 1_u32 << 30;
     Ok(usize::try_from(value.integer(1..=most)?).unwrap_or(usize::MAX))
+}
+
+fn memory(value: &Value<'_>) -> Read<usize> {
+    let bytes = between(value, Bytes::new(16 << 20), Bytes::new(1 << 46))?;
+    Ok(usize::try_from(bytes.get()).unwrap_or(usize::MAX))
 }
 
 fn read_election(value: &Value<'_>, folder: &Path) -> Read<Election> {

@@ -8,10 +8,11 @@ use wire::identity::Role;
 use wire::tls::why_lost;
 
 use crate::http::REVOKED;
-use crate::hub::{Admission, Hub};
-use crate::listen::{Certificates, Listener, identify};
+use crate::hub::Hub;
+use crate::listen::{Certificates, From, Listener, identify};
 use crate::outlet::outlet;
 use crate::owner::Event;
+use crate::tenant::Who;
 
 /// Most octets handed over at once.
 const CHUNK: usize = 64 << 10;
@@ -23,14 +24,10 @@ pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, 
             accepted = listener.accept() => accepted,
             () = hub.stopped() => return,
         };
-        let Some(admission) = hub.admit(listener.is_local()) else {
-            tracing::warn!(from, "switch refused: too many connections");
-            continue;
-        };
         let (certificates, hub) = (certificates.clone(), Arc::clone(&hub));
         tokio::spawn(async move {
-            if let Err(reason) = connection(stream, certificates, admission, &hub).await {
-                tracing::warn!(from, reason, "switch connection ended");
+            if let Err(reason) = connection(stream, from, certificates, &hub).await {
+                tracing::warn!(%from, reason, "switch connection ended");
             }
         });
     }
@@ -38,23 +35,23 @@ pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, 
 
 async fn connection(
     stream: Box<dyn Stream>,
+    from: From,
     certificates: Option<Certificates>,
-    mut admission: Admission,
-    hub: &Hub,
+    hub: &Arc<Hub>,
 ) -> Result<(), String> {
-    let (stream, peer) = identify(stream, certificates.as_ref()).await?;
+    let proved = identify(stream, from, certificates.as_ref(), &hub.strangers).await?;
+    let Some((stream, peer)) = proved else { return Ok(()) };
     let identity = peer.as_ref().map(|peer| &peer.identity);
     if let Some(identity) = identity.filter(|identity| identity.role != Role::Switch) {
         return Err(format!("{identity} is no switch"));
     }
     let name = identity.map(|identity| identity.name.clone());
-    if !admission.identify(peer) {
-        return Err("too many connections of this switch".to_owned());
-    }
+    let admission = hub.admit(false, peer)?;
     let channel = hub.channel();
     let (outlet, drain) = outlet();
     let (mut reader, writer) = tokio::io::split(stream);
-    if hub.tell(Event::SwitchConnected(channel, name, outlet)).await.is_err() {
+    let tenant = hub.tenants.of(Who::Switch(channel.0));
+    if hub.tell(&tenant, Event::SwitchConnected(channel, name, outlet)).await.is_err() {
         return Ok(());
     }
     let receive = async {
@@ -66,7 +63,8 @@ async fn connection(
                 Err(error) => return Err(why_lost(&error)),
             };
             let bytes = chunk.get(..read).unwrap_or_default().to_vec();
-            if hub.tell(Event::SwitchBytes(channel, bytes)).await.is_err() {
+            let event = Event::SwitchBytes(channel, bytes);
+            if hub.tell_in_turn(&tenant, read, event).await.is_err() {
                 return Ok(());
             }
         }
@@ -78,6 +76,6 @@ async fn connection(
         () = hub.stopped() => Ok(()),
     };
     // There may be no machine any more to tell.
-    let _ = hub.tell(Event::SwitchGone(channel)).await;
+    let _ = hub.tell(&tenant, Event::SwitchGone(channel)).await;
     ended
 }

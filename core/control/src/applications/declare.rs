@@ -14,7 +14,7 @@ use protocol::application::{Declaration, Portion, StreamReport};
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Span};
 
-use crate::applications::registry::{Application, Flow, Registry};
+use crate::applications::registry::{Application, Flow, Registry, weigh};
 use crate::applications::selector::Selector;
 use crate::applications::truth::OWN_TASKS;
 use crate::config::wrong_cgroup;
@@ -218,6 +218,7 @@ impl Registry {
                 format!("{jobs} jobs are open; complete one first, or raise {raise}"),
             ));
         }
+        self.has_room(cx, application, "job", weigh::job(job))?;
         let Some(job) = self.add_job(cx.now, application, job) else {
             return Err(busy(
                 "job",
@@ -291,6 +292,12 @@ impl Registry {
             );
             return Err(busy("task", reason));
         }
+        if !record.hosts.contains_key(&task) {
+            let application = Arc::clone(&record.application);
+            self.has_room(cx, &application, "task", weigh::TASK)?;
+            self.resize(job, weigh::TASK.into());
+        }
+        let record = self.job_mut(job).expect("the job was found");
         record.hosts.insert(task, node);
         Ok(Announcement::Tell(Declared::TaskHost { job, task, host: node }))
     }
@@ -324,6 +331,13 @@ impl Registry {
         }
         let reduces: Vec<(TaskId, Bytes)> =
             reduces.iter().map(|portion| (TaskId(portion.task), portion.bytes)).collect();
+        let weight = |portions: usize| weigh::MAP + weigh::PORTION * portions as u64;
+        let before = before.map_or(0, |before| weight(before.len()));
+        let after = weight(reduces.len());
+        let application = Arc::clone(&record.application);
+        self.has_room(cx, &application, "reduces", after.saturating_sub(before))?;
+        self.resize(job, i128::from(after) - i128::from(before));
+        let record = self.job_mut(job).expect("the job was found");
         record.portions = portions;
         record.sizes.insert(map, reduces.clone());
         Ok(Announcement::Tell(Declared::Size { job, map, reduces }))
@@ -408,6 +422,7 @@ impl Registry {
                 format!("{flows} flows are open; complete one first, or raise {raise}"),
             ));
         }
+        self.has_room(cx, application, "flow", weigh::flow(flow))?;
         for (host, process) in [(src, &source), (dst, &destination)] {
             let is_new = process.as_ref().is_some_and(|p| self.processes.number(host, p).is_none());
             let others = || {
@@ -437,6 +452,26 @@ impl Registry {
                 Err(busy("flow", format!("{} flows are known in all; try again later", u32::MAX)))
             }
         }
+    }
+
+    /// Whether so much more may be kept of an application: it may have as much as is left then for all others.
+    fn has_room(
+        &self,
+        cx: &Context,
+        application: &str,
+        field: &'static str,
+        more: u64,
+    ) -> Result<(), Refusal> {
+        let (own, left) = self.memory(application, cx.limits.memory);
+        if more == 0 || own.saturating_add(more) <= left.saturating_sub(more) {
+            return Ok(());
+        }
+        let reason = format!(
+            "{} MiB are kept of this application, no less than is left for all others; complete jobs and flows \
+             first, or raise limits.memory",
+            own >> 20
+        );
+        Err(busy(field, reason))
     }
 
     fn stream(&self, job: JobId, report: &StreamReport) -> Result<StreamSample, Refusal> {

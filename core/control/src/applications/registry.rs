@@ -30,12 +30,14 @@ use crate::message::ChannelId;
 pub(crate) struct Application {
     pub(crate) jobs: BTreeMap<Arc<str>, JobId>,
     pub(crate) flows: usize,
+    /// What its records take, by [`weigh`].
+    pub(crate) memory: u64,
     pub(crate) budget: Budget,
     /// When what it declared ends; `None` while it is connected.
     pub(crate) ends: Option<Time>,
     pub(crate) refused: u64,
     pub(crate) contradicted: u64,
-    /// The turn in which one of its jobs ended last.
+    /// The turn in which a job or a flow of it came or went, or something else was wanted of one, last.
     changed: u64,
 }
 
@@ -52,8 +54,8 @@ pub(crate) struct Job {
     pub(crate) sizes: BTreeMap<TaskId, Vec<(TaskId, Bytes)>>,
     /// Entries in `sizes`.
     pub(crate) portions: usize,
-    /// The turn in which it began, one of its flows came or went, or something else was wanted of one, last.
-    changed: u64,
+    /// What it takes beside its flows, by [`weigh`].
+    memory: u64,
 }
 
 /// A flow: declared by an application, or seen in the network by a policy that watches it.
@@ -235,6 +237,26 @@ pub(crate) enum Lie {
     Backlog { declared: Bytes },
 }
 
+/// What records take in all rooms, in bytes, rather too high. Not what this machine takes, so that a recording is replayed alike on another.
+pub(crate) mod weigh {
+    /// A task of a job and the host that it is on.
+    pub(crate) const TASK: u64 = 256;
+    /// What a map sends to a reduce.
+    pub(crate) const PORTION: u64 = 128;
+    /// The portions of a map, beside them.
+    pub(crate) const MAP: u64 = 512;
+
+    /// A job.
+    pub(crate) const fn job(name: &str) -> u64 {
+        4_096 + name.len() as u64
+    }
+
+    /// A flow.
+    pub(crate) const fn flow(name: &str) -> u64 {
+        3_072 + name.len() as u64
+    }
+}
+
 /// The flows of a connection, which nearly always is one.
 enum Sharing {
     One(FlowId),
@@ -299,6 +321,8 @@ pub(crate) struct Registry {
     turns: u64,
     /// The last in which something changed for an application.
     changed: u64,
+    /// What records of all applications take, by [`weigh`].
+    memory: u64,
     /// Jobs and flows that have begun.
     begun: u64,
 }
@@ -414,6 +438,7 @@ impl Registry {
         let number = u32::try_from(self.jobs.len()).ok()?;
         let (application, _) = self.applications.get_key_value(application)?;
         let (application, name) = (application.clone(), Arc::<str>::from(name));
+        let memory = weigh::job(&name);
         self.begun += 1;
         let job = Job {
             application: application.clone(),
@@ -425,22 +450,19 @@ impl Registry {
             hosts: BTreeMap::new(),
             sizes: BTreeMap::new(),
             portions: 0,
-            changed: self.turns + 1,
+            memory,
         };
-        self.changed = self.turns + 1;
         let id = self.free_jobs.pop().unwrap_or(JobId(number));
         place(&mut self.jobs, id.index(), job);
-        self.applications.get_mut(&application)?.jobs.insert(name, id);
+        self.touch(&application, i128::from(memory))?.jobs.insert(name, id);
         Some(id)
     }
 
     /// Forgets a job. Its flows must be gone.
     pub(crate) fn remove_job(&mut self, id: JobId) {
         if let Some(job) = self.jobs.get_mut(id.index()).and_then(Option::take) {
-            if let Some(application) = self.applications.get_mut(&job.application) {
-                application.jobs.remove(&job.name);
-                application.changed = self.turns + 1;
-                self.changed = self.turns + 1;
+            if let Some(known) = self.touch(&job.application, -i128::from(job.memory)) {
+                known.jobs.remove(&job.name);
             }
             self.free_jobs.push(id);
         }
@@ -455,10 +477,9 @@ impl Registry {
             Some((job, name)) => {
                 let job = self.jobs.get_mut(job.index())?.as_mut()?;
                 job.flows.insert(name.clone(), id);
-                job.changed = self.turns + 1;
-                self.changed = self.turns + 1;
-                if let Some(application) = self.applications.get_mut(&job.application) {
-                    application.flows += 1;
+                let application = Arc::clone(&job.application);
+                if let Some(known) = self.touch(&application, i128::from(weigh::flow(name))) {
+                    known.flows += 1;
                 }
             }
             None => self.seen += 1,
@@ -480,10 +501,9 @@ impl Registry {
             Some((job, name)) => {
                 if let Some(job) = self.jobs.get_mut(job.index()).and_then(Option::as_mut) {
                     job.flows.remove(name);
-                    job.changed = self.turns + 1;
-                    self.changed = self.turns + 1;
-                    if let Some(application) = self.applications.get_mut(&job.application) {
-                        application.flows -= 1;
+                    let application = Arc::clone(&job.application);
+                    if let Some(known) = self.touch(&application, -i128::from(weigh::flow(name))) {
+                        known.flows -= 1;
                     }
                 }
             }
@@ -544,10 +564,9 @@ impl Registry {
 
     /// Something else is wanted of a flow.
     pub(crate) fn wanted(&mut self, flow: FlowId) {
-        let job = self.flow(flow).and_then(Flow::job);
-        if let Some(job) = job.and_then(|job| self.jobs.get_mut(job.index())?.as_mut()) {
-            job.changed = self.turns + 1;
-            self.changed = self.turns + 1;
+        let job = self.flow(flow).and_then(Flow::job).and_then(|job| self.job(job));
+        if let Some(application) = job.map(|job| Arc::clone(&job.application)) {
+            self.touch(&application, 0);
         }
     }
 
@@ -556,11 +575,38 @@ impl Registry {
         let Some(name) = application else {
             return self.changed;
         };
-        let Some(known) = self.applications.get(name) else {
-            return 0;
+        self.applications.get(name).map_or(0, |known| known.changed)
+    }
+
+    /// Something has changed for an application, whose records take so much more, or less.
+    fn touch(&mut self, application: &str, memory: i128) -> Option<&mut Application> {
+        let turn = self.turns + 1;
+        self.changed = turn;
+        let known = self.applications.get_mut(application)?;
+        known.changed = turn;
+        let moved = |before: u64| u64::try_from(i128::from(before) + memory).unwrap_or(0);
+        (known.memory, self.memory) = (moved(known.memory), moved(self.memory));
+        Some(known)
+    }
+
+    /// What a job says of its tasks takes so much more, or less.
+    pub(crate) fn resize(&mut self, job: JobId, memory: i128) {
+        let Some(known) = self.job_mut(job) else {
+            return;
         };
-        let jobs = known.jobs.values().filter_map(|id| Some(self.job(*id)?.changed));
-        jobs.fold(known.changed, u64::max)
+        let moved = i128::from(known.memory) + memory;
+        known.memory = u64::try_from(moved).unwrap_or(0);
+        let application = Arc::clone(&known.application);
+        if let Some(known) = self.applications.get_mut(&application) {
+            let moved = |before: u64| u64::try_from(i128::from(before) + memory).unwrap_or(0);
+            (known.memory, self.memory) = (moved(known.memory), moved(self.memory));
+        }
+    }
+
+    /// What an application has, and what is left of `most` for all others.
+    pub(crate) fn memory(&self, application: &str, most: u64) -> (u64, u64) {
+        let own = self.applications.get(application).map_or(0, |known| known.memory);
+        (own, most.saturating_sub(self.memory))
     }
 
     /// The flows that were declared just so.

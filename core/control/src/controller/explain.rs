@@ -132,6 +132,7 @@ impl Answers<'_> {
                     flows: known.flows,
                     refused: known.refused,
                     contradicted: known.contradicted,
+                    memory_bytes: known.memory,
                 })
                 .collect(),
             links: self.link_statuses(),

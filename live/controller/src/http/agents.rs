@@ -23,8 +23,11 @@ use super::answers::{Named, Wrong, may_act};
 use crate::hub::{Admission, Hub};
 use crate::outlet::outlet;
 use crate::owner::Event;
+use crate::tenant::Who;
 
 const SILENCE: Duration = Duration::from_nanos(agent::SILENCE.as_nanos());
+/// What a report counts as, in octets: so few of an agent's wait for the machine.
+const REPORT: usize = 8 << 10;
 
 /// `GET /v1/agents/{agent}/exchange` with `Upgrade: watermaster-agent/1`.
 pub async fn exchange(
@@ -71,7 +74,8 @@ async fn converse(
     let channel = hub.channel();
     let (outlet, drain) = outlet();
     let (reader, writer) = tokio::io::split(TokioIo::new(upgraded));
-    if hub.tell(Event::AgentConnected(channel, agent.to_owned(), outlet)).await.is_err() {
+    let tenant = hub.tenants.of(Who::Agent(agent.into()));
+    if hub.tell(&tenant, Event::AgentConnected(channel, agent.to_owned(), outlet)).await.is_err() {
         return Ok(());
     }
     let receive = async {
@@ -88,7 +92,8 @@ async fn converse(
                 None => return Err("the agent closed it".to_owned()),
                 Some(None) => {}
                 Some(Some(report)) => {
-                    if hub.tell(Event::Reported(channel, report)).await.is_err() {
+                    let event = Event::Reported(channel, report);
+                    if hub.tell_in_turn(&tenant, REPORT, event).await.is_err() {
                         return Ok(());
                     }
                 }
@@ -101,6 +106,6 @@ async fn converse(
         () = admission.revoked() => Err(REVOKED.to_owned()),
     };
     // There may be no machine any more to tell.
-    let _ = hub.tell(Event::AgentGone(channel)).await;
+    let _ = hub.tell(&tenant, Event::AgentGone(channel)).await;
     ended
 }

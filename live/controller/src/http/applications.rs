@@ -14,12 +14,14 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use wire::identity::Role;
 
 use super::answers::{Named, Wrong, json, may_act, with_status};
-use crate::hub::{Admission, Hub};
-use crate::owner::Event;
+use crate::hub::{Admission, Ending, Hub};
+use crate::owner::{Event, Request};
+use crate::tenant::{Full, Held, Tenant};
 
 /// How long a request's body may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// read again without each.
 const MOST_FIELDS: usize = 16;
 const MOST_OCTETS: usize = 16 << 10;
+/// A body of so many octets is a long one.
+const LONG: usize = 16 << 10;
 /// Most octets that are read beyond a request's bound.
 const DRAINED: usize = 64 << 20;
 
@@ -41,18 +45,22 @@ pub async fn declare(
 ) -> Result<Response, Wrong> {
     if let Err(wrong) = permitted(&admission, &application) {
         // Whatever becomes of the body: the answer says what is wrong.
-        let _ = timeout(PATIENCE, read(body, 0)).await;
+        let _ = timeout(PATIENCE, read(body, 0, &hub.operators)).await;
         return Err(wrong);
     }
     let bounds = hub.bounds();
-    let bytes = take(body, bounds.request).await?;
-    let declared = declarations(&bytes, bounds.declarations)
+    let asks = admission.asks_as(&application);
+    let (bytes, _held) = take(body, bounds.request, &asks).await?;
+    // What is parsed waits for the machine: no more of it is parsed than may wait.
+    let _turn = asks.turn(bytes.len()).await;
+    let declared = parsed(bytes, bounds.declarations)
+        .await?
         .map_err(|problem| Wrong { status: StatusCode::BAD_REQUEST, problem })?;
-    let application = admission.speaks_for(&application);
+    let (application, tenant) = admission.speaks_for(&application);
     let (sender, answer) = oneshot::channel();
     let name = Arc::clone(&application);
-    hub.tell(Event::Declared(application, declared, sender)).await?;
-    let outcome = answer.await.map_err(|_| crate::hub::Ending)?;
+    hub.tell(&tenant, Event::Declared(Request::new(application, declared, sender))).await?;
+    let outcome = answer.await.map_err(|_| Ending)?;
     if let Some(first) = outcome.refused.first() {
         admission.refused(&name, outcome.refused.len(), &first.field, &first.reason);
     }
@@ -73,20 +81,26 @@ pub async fn leave(
     Named(application): Named<String>,
 ) -> Result<StatusCode, Wrong> {
     permitted(&admission, &application)?;
-    hub.tell(Event::ApplicationGone(application.into())).await?;
+    let (application, tenant) = (application.as_str().into(), admission.asks_as(&application));
+    hub.tell(&tenant, Event::ApplicationGone(application)).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
 /// A body of at most `most` octets. One that is longer is read as well: who still writes doesn't read the
 /// answer, and on a Unix socket loses it when the connection ends.
-async fn read(mut body: Body, most: usize) -> Result<Vec<u8>, Wrong> {
+/// It takes room of `tenant`, until what comes with it is dropped.
+async fn read(mut body: Body, most: usize, tenant: &Arc<Tenant>) -> Result<(Vec<u8>, Held), Wrong> {
+    let full =
+        |full: Full| Wrong::new(StatusCode::TOO_MANY_REQUESTS, "application", full.to_string());
     let (mut read, mut length) = (Vec::new(), 0);
+    let mut held = tenant.hold_request(0).map_err(full)?;
     while let Some(frame) = body.frame().await {
         let ended =
             |error| Wrong::new(StatusCode::BAD_REQUEST, "body", format!("ended early: {error}"));
         let Ok(octets) = frame.map_err(ended)?.into_data() else { continue };
         length += octets.len();
         if length <= most {
+            held.grow(octets.len()).map_err(full)?;
             read.extend_from_slice(&octets);
         } else if length > most.saturating_add(DRAINED) {
             break;
@@ -96,7 +110,7 @@ async fn read(mut body: Body, most: usize) -> Result<Vec<u8>, Wrong> {
         let reason = format!("is longer than {most} bytes; send several requests");
         return Err(Wrong::new(StatusCode::PAYLOAD_TOO_LARGE, "body", reason));
     }
-    Ok(read)
+    Ok((read, held))
 }
 
 fn permitted(admission: &Admission, application: &str) -> Result<(), Wrong> {
@@ -104,6 +118,18 @@ fn permitted(admission: &Admission, application: &str) -> Result<(), Wrong> {
         return Err(Wrong::new(StatusCode::BAD_REQUEST, "application", model::NO_NAME));
     }
     may_act(admission, Role::Application, application)
+}
+
+/// The declarations in a body. A long one is parsed on a thread of its own, so that the system lets others go
+/// meanwhile.
+async fn parsed(
+    bytes: Vec<u8>,
+    most: usize,
+) -> Result<Result<Vec<Result<Declaration, Problem>>, Problem>, Ending> {
+    if bytes.len() < LONG {
+        return Ok(declarations(&bytes, most));
+    }
+    spawn_blocking(move || declarations(&bytes, most)).await.map_err(|_| Ending)
 }
 
 /// The declarations in a body: one object, or a list of at most `most`. What is no declaration has its
@@ -147,10 +173,14 @@ fn one_or_list<'a, T: Deserialize<'a>>(body: &'a [u8]) -> serde_json::Result<Vec
 }
 
 /// A request's body of at most `most` octets, in good time.
-pub(super) async fn take(body: Body, most: usize) -> Result<Vec<u8>, Wrong> {
+pub(super) async fn take(
+    body: Body,
+    most: usize,
+    tenant: &Arc<Tenant>,
+) -> Result<(Vec<u8>, Held), Wrong> {
     let late = "took too long; send it faster";
     let late = |_| Wrong::new(StatusCode::REQUEST_TIMEOUT, "body", late);
-    timeout(PATIENCE, read(body, most)).await.map_err(late)?
+    timeout(PATIENCE, read(body, most, tenant)).await.map_err(late)?
 }
 
 /// Of the whole body, or of a declaration in it.

@@ -7,8 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
-
-use control::{Counters, Status};
+use control::{Answers, Counters, Status};
 
 use super::answers::{Wrong, may_see_all};
 use crate::hub::{Admission, Hub, Role};
@@ -20,7 +19,8 @@ pub async fn metrics(
     may_see_all(&admission)?;
     let (counters, status, leads) = match &hub.role {
         Role::Leads { .. } => {
-            let asked = hub.ask(|answers| (answers.counters(), answers.status())).await?;
+            let both = |answers: &Answers<'_>| (answers.counters(), answers.status());
+            let asked = hub.ask(&hub.operators, both).await?;
             (asked.0, asked.1, true)
         }
         Role::Follows { standing, .. } => {

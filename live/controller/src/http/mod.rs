@@ -25,8 +25,8 @@ use hyper_util::service::TowerToHyperService;
 use tower::ServiceExt as _;
 use wire::Stream;
 
-use crate::hub::{Admission, Hub, Role};
-use crate::listen::{Certificates, Listener, identify};
+use crate::hub::{Hub, Role};
+use crate::listen::{Certificates, From, Listener, identify};
 
 pub use applications::declarations;
 
@@ -80,16 +80,12 @@ pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, 
             accepted = listener.accept() => accepted,
             () = hub.stopped() => return,
         };
-        let Some(admission) = hub.admit(listener.is_local()) else {
-            tracing::warn!(from, "connection refused: too many connections");
-            continue;
-        };
         let (certificates, hub, router) = (certificates.clone(), Arc::clone(&hub), router.clone());
         tokio::spawn(async move {
             tokio::select! {
-                ended = connection(stream, certificates, admission, router) => {
+                ended = connection(stream, from, certificates, &hub, router) => {
                     if let Err(reason) = ended {
-                        tracing::warn!(from, reason, "connection ended");
+                        tracing::warn!(%from, reason, "connection ended");
                     }
                 }
                 () = hub.stopped() => {}
@@ -100,15 +96,14 @@ pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, 
 
 async fn connection(
     stream: Box<dyn Stream>,
+    from: From,
     certificates: Option<Certificates>,
-    mut admission: Admission,
+    hub: &Arc<Hub>,
     router: Router,
 ) -> Result<(), String> {
-    let (stream, identity) = identify(stream, certificates.as_ref()).await?;
-    if !admission.identify(identity) {
-        return Err("too many connections of this identity".to_owned());
-    }
-    let admission = Arc::new(admission);
+    let proved = identify(stream, from, certificates.as_ref(), &hub.strangers).await?;
+    let Some((stream, peer)) = proved else { return Ok(()) };
+    let admission = Arc::new(hub.admit(from.0.is_none(), peer)?);
     let revoked = Arc::clone(&admission);
     let service = tower::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Arc::clone(&admission));

@@ -31,7 +31,7 @@ pub async fn standing(
     Extension(admission): Extension<Arc<Admission>>,
 ) -> Result<Response, Wrong> {
     may_see_all(&admission)?;
-    let standing = hub.ask(|answers| answers.orders()).await?;
+    let standing = hub.ask(&hub.operators, |answers| answers.orders()).await?;
     let warning = hub.unwritten();
     Ok(json(&Orders { standing, warning }))
 }
@@ -43,7 +43,7 @@ pub async fn give(
     body: Body,
 ) -> Result<Response, Wrong> {
     may_order(&admission)?;
-    let bytes = take(body, MOST).await?;
+    let bytes = take(body, MOST, &hub.operators).await?.0;
     let order = read(&bytes)?;
     let act = Act { at_s: now_s(), by: admission.who(), order };
     // Also where who asked goes away: what is carried out is written down.
@@ -78,7 +78,7 @@ fn read(body: &[u8]) -> Result<Order, Wrong> {
 async fn carry_out(hub: &Hub, ledger: OwnedMutexGuard<Ledger>, act: Act) -> Result<Orders, Wrong> {
     let is_retried = hub.unwritten().is_some();
     let (sender, answer) = oneshot::channel();
-    hub.tell(Event::Ordered(act.clone(), sender)).await?;
+    hub.tell(&hub.operators, Event::Ordered(act.clone(), sender)).await?;
     let became = answer.await.map_err(|_| Ending)?;
     tracing::info!(
         by = act.by,
@@ -135,12 +135,16 @@ pub async fn end_in_time(hub: Arc<Hub>) {
             let _ = timeout(left, ends.changed()).await;
             continue;
         }
-        let Ok(standing) = hub.ask(|answers| answers.orders()).await else { return };
+        let Ok(standing) = hub.ask(&hub.operators, |answers| answers.orders()).await else {
+            return;
+        };
         let is_over = |act: &Act| act.ends_s().is_some_and(|ends| ends <= now_s());
         for act in standing.into_iter().filter(is_over) {
             let ledger = Arc::clone(&hub.ledger).lock_owned().await;
             // Another may have taken its place.
-            let Ok(standing) = hub.ask(|answers| answers.orders()).await else { return };
+            let Ok(standing) = hub.ask(&hub.operators, |answers| answers.orders()).await else {
+                return;
+            };
             if standing.contains(&act)
                 && let Order::Limit { application, job, .. } = act.order
             {
@@ -149,7 +153,9 @@ pub async fn end_in_time(hub: Arc<Hub>) {
                 let _ = carry_out(&hub, ledger, Act { at_s: now_s(), by, order }).await;
             }
         }
-        let Ok(standing) = hub.ask(|answers| answers.orders()).await else { return };
+        let Ok(standing) = hub.ask(&hub.operators, |answers| answers.orders()).await else {
+            return;
+        };
         hub.ends.send_replace(first_end(&standing));
     }
 }

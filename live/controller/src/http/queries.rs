@@ -9,20 +9,26 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
-use control::{FlowExplanation, Status};
+use bytes::Bytes;
+use control::{Answers, FlowExplanation, Status};
 use protocol::application::{Health, Leader};
 use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep_until, timeout_at};
 use wire::identity::Role;
 
 use super::answers::{Asked, Named, Wrong, json, may_act, may_see_all};
 use crate::hub::{self, Admission, Hub};
 use crate::metrics::{Recording, SOON, ending, now_s};
+use crate::tenant::{Full, Held, Tenant};
 
 type Answer = Result<Response, Wrong>;
 
 /// Flows that are told of unless more are asked for.
 const FLOWS: usize = 1_000;
+/// Most flows that an answer tells of, and about as many octets as that takes.
+const MOST: usize = 5_000;
+const ANSWER: usize = 2 << 20;
 /// How long who follows something may wait for a change, and how long what changes then is gathered.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(50);
@@ -52,9 +58,10 @@ pub async fn status(
     Extension(admission): Extension<Arc<Admission>>,
 ) -> Answer {
     may_see_all(&admission)?;
-    let mut status = hub.ask(|answers| answers.status()).await?;
+    let mut status = hub.ask(&hub.operators, |answers| answers.status()).await?;
     status.problems.extend(hub.measures.long_turn(Instant::now()));
     status.problems.extend(hub.measures.last_unreadable(Instant::now()));
+    status.problems.extend(hub.strangers.problem(Instant::now()));
     status.problems.extend(hub.measures.ending(now_s()));
     let soon = hub.ending(now_s() + SOON);
     let told = soon.iter().take(MOST_ENDING).map(|(ends, who)| ending(who, *ends, now_s()));
@@ -98,8 +105,8 @@ pub async fn flows(
     Asked(Most { most }): Asked<Most>,
 ) -> Answer {
     may_see_all(&admission)?;
-    let most = most.unwrap_or(FLOWS).min(1_000_000);
-    Ok(json(&hub.ask(move |answers| answers.flows(most)).await?))
+    let most = most.unwrap_or(FLOWS).min(MOST);
+    Ok(json(&hub.ask(&hub.operators, move |answers| answers.flows(most)).await?))
 }
 
 pub async fn jobs(
@@ -107,7 +114,7 @@ pub async fn jobs(
     Extension(admission): Extension<Arc<Admission>>,
 ) -> Answer {
     may_see_all(&admission)?;
-    Ok(json(&hub.ask(|answers| answers.jobs(None)).await?))
+    Ok(json(&hub.ask(&hub.operators, |answers| answers.jobs(None)).await?))
 }
 
 pub async fn jobs_of(
@@ -116,7 +123,8 @@ pub async fn jobs_of(
     Named(application): Named<String>,
 ) -> Answer {
     may_ask(&admission, &application)?;
-    Ok(json(&hub.ask(move |answers| answers.jobs(Some(&application))).await?))
+    let asks = admission.asks_as(&application);
+    answer(&hub, &asks, move |answers| Some(answers.jobs(Some(&application))), "application").await
 }
 
 /// What an application asks of its flows.
@@ -141,11 +149,12 @@ pub async fn flows_of(
     may_ask(&admission, &application)?;
     let until = Instant::now() + Duration::from_secs(wait.unwrap_or(0)).min(LONGEST_WAIT);
     let mut changes = hub.changes();
+    let asks = admission.asks_as(&application);
     let name: Arc<str> = application.into();
     while let Some(after) = after {
         changes.mark_unchanged();
         let of = Arc::clone(&name);
-        if hub.ask(move |answers| answers.version(&of)).await? != after {
+        if hub.ask(&asks, move |answers| answers.version(&of)).await? != after {
             break;
         }
         match timeout_at(until.into(), changes.changed()).await {
@@ -155,8 +164,8 @@ pub async fn flows_of(
             Err(_) => break,
         }
     }
-    let most = most.unwrap_or(FLOWS).min(1_000_000);
-    Ok(json(&hub.ask(move |answers| answers.flows_of(&name, most)).await?))
+    let most = most.unwrap_or(FLOWS).min(MOST);
+    answer(&hub, &asks, move |answers| Some(answers.flows_of(&name, most)), "application").await
 }
 
 /// An application may ask about its own.
@@ -171,12 +180,16 @@ pub async fn explain_job(
     Named((application, job)): Named<(String, String)>,
 ) -> Answer {
     may_ask(&admission, &application)?;
-    let mut found = hub.ask(move |answers| answers.explain_job(&application, &job)).await?;
-    if let (Some(job), Err(_)) = (&mut found, may_see_all(&admission)) {
-        let flows = std::mem::take(&mut job.flows).into_iter();
-        job.flows = flows.map(FlowExplanation::without_others).collect();
-    }
-    found.map(|found| json(&found)).ok_or_else(|| unknown("job"))
+    let (asks, all) = (admission.asks_as(&application), may_see_all(&admission).is_ok());
+    let explain = move |answers: &Answers<'_>| {
+        let mut found = answers.explain_job(&application, &job)?;
+        if !all {
+            let flows = std::mem::take(&mut found.flows).into_iter();
+            found.flows = flows.map(FlowExplanation::without_others).collect();
+        }
+        Some(found)
+    };
+    answer(&hub, &asks, explain, "job").await
 }
 
 pub async fn explain_flow(
@@ -185,11 +198,47 @@ pub async fn explain_flow(
     Named((application, job, flow)): Named<(String, String, String)>,
 ) -> Answer {
     may_ask(&admission, &application)?;
-    let mut found = hub.ask(move |answers| answers.explain_flow(&application, &job, &flow)).await?;
-    if may_see_all(&admission).is_err() {
-        found = found.map(FlowExplanation::without_others);
+    let (asks, all) = (admission.asks_as(&application), may_see_all(&admission).is_ok());
+    let explain = move |answers: &Answers<'_>| {
+        let found = answers.explain_flow(&application, &job, &flow)?;
+        Some(if all { found } else { found.without_others() })
+    };
+    answer(&hub, &asks, explain, "flow").await
+}
+
+/// Asks the machine, and says it as JSON: one long answer of a tenant at a time, and as much on its way as the
+/// tenant has room for. A long one is written on a thread of its own, so that the system lets others go meanwhile.
+async fn answer<T: Serialize + Send + 'static>(
+    hub: &Hub,
+    asks: &Arc<Tenant>,
+    question: impl FnOnce(&Answers<'_>) -> Option<T> + Send + 'static,
+    what: &'static str,
+) -> Answer {
+    let _turn = asks.turn(usize::MAX).await;
+    let full =
+        |full: Full| Wrong::new(StatusCode::TOO_MANY_REQUESTS, "application", full.to_string());
+    // Who reads none of it is not asked for more.
+    asks.hold(ANSWER).map(drop).map_err(full)?;
+    let found = hub.ask(asks, question).await?.ok_or_else(|| unknown(what))?;
+    let written = spawn_blocking(move || serde_json::to_vec(&found)).await;
+    let body = written
+        .map_err(|_| hub::Ending)?
+        .map_err(|error| Wrong::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string()))?;
+    let held = asks.hold(body.len()).map_err(full)?;
+    let body = Bytes::from_owner(OnItsWay { body, _held: held });
+    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+/// An answer takes room until the last octet is handed to the system.
+struct OnItsWay {
+    body: Vec<u8>,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for OnItsWay {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
     }
-    found.map(|found| json(&found)).ok_or_else(|| unknown("flow"))
 }
 
 fn unknown(what: &str) -> Wrong {
@@ -198,8 +247,11 @@ fn unknown(what: &str) -> Wrong {
 }
 
 /// Anybody who may connect may ask whether it works; the answer went through the machine.
-pub async fn health(State(hub): State<Arc<Hub>>) -> Answer {
-    let counters = hub.ask(|answers| answers.counters()).await?;
+pub async fn health(
+    State(hub): State<Arc<Hub>>,
+    Extension(admission): Extension<Arc<Admission>>,
+) -> Answer {
+    let counters = hub.ask(&admission.asks(), |answers| answers.counters()).await?;
     hub.measures.asked.fetch_add(1, Ordering::Relaxed);
     Ok(json(&Health { epoch: hub.role.epoch(), declared: counters.declarations }))
 }
