@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test growth docs-check lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo plugin-cost plugin-bytes wheel deb page page-check page-pictures
+.PHONY: help demo quick test growth docs-check lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes wheel deb page page-check page-pictures
 
 ## help: this list
 help:
@@ -86,9 +86,13 @@ wheel: setup-build-venv
 deb: setup-build-deb-python
 	checks/deb.sh
 
-## gather: the front end for memcached under a published client's own tests, with every policy
-gather: setup-build-memcached-python-venv
+## gather: the front end for memcached under two published clients' own tests, with every policy
+gather: setup-build-memcached-python-venv-go
 	checks/gather.sh
+
+## gather-faults: hubs, servers and front ends of memcached's gathering killed while 1,000 requests of each kind run
+gather-faults: setup-build-memcached-python quick
+	python3 checks/gather_faults.py $(QUICK)
 
 ## gather-demo: requests for many objects of memcached in a lab: one-all, sw, sicc, a stock client, twemproxy (root)
 gather-demo: setup-build-lab-memcached-twemproxy-python-venv quick

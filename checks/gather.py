@@ -1,4 +1,4 @@
-"""What checks/gather.sh runs: gather.py PROGRAM FOLDER, the folder of pymemcache's source."""
+"""What checks/gather.sh runs: gather.py PROGRAM FOLDER TEST, the folder of pymemcache's source and the test of gomemcache."""
 
 import os
 import re
@@ -17,7 +17,7 @@ SERVERS = 6
 # It sets a server's memory (cache_memlimit), which is not a front end's to do.
 REFUSED = "pymemcache/test/test_integration.py::test_misc"
 
-program, source = sys.argv[1:]
+program, source, go = sys.argv[1:]
 started = []
 
 
@@ -113,6 +113,16 @@ def main(folder):
             print(ran.stdout[-4000:], ran.stderr[-1000:])
             failed = True
         print(f"gather: {policy}: pymemcache's tests: {''.join(summary)}")
+        # Of its tests this is the one of a server that runs already.
+        ran = subprocess.run(
+            [go, "-test.v", "-test.run=^TestLocalhost$"],
+            env={**os.environ, "MEMCACHED": f"127.0.0.1:{port}"}, capture_output=True, text=True, check=False,
+        )
+        summary = re.findall(r"^--- .*", ran.stdout, re.MULTILINE)
+        if ran.returncode or not any(line.startswith("--- PASS") for line in summary):
+            print(ran.stdout[-4000:], ran.stderr[-1000:])
+            failed = True
+        print(f"gather: {policy}: gomemcache's tests: {''.join(summary)}")
         front.terminate()
     sys.exit(failed)
 

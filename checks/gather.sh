@@ -1,11 +1,11 @@
 #!/bin/sh
-# The front end of `watermaster gather` under a published client's own tests (pymemcache: its source distribution carries
-# them), with every policy, in front of six memcached servers; and where keys go, against libmemcached's and pymemcache's
-# own choice. The tools go into a virtual environment below target/. Needs memcached, and python3 with venv.
+# The front end of `watermaster gather` under the own tests of two published clients, with every policy, in front of six
+# memcached servers: pymemcache, whose source distribution carries them, and gomemcache (Go); and where keys go, against
+# libmemcached's and pymemcache's own choice. The tools go below target/. Needs memcached, Go, and python3 with venv.
 # WATERMASTER=PROGRAM tests that instead of a build.
 set -eu
 cd "$(dirname "$0")/.."
-checks/setup.sh memcached python venv
+checks/setup.sh memcached python venv go
 if [ -z "${WATERMASTER:-}" ]; then
     cargo build --profile quick --locked --package watermaster
     WATERMASTER=${CARGO_TARGET_DIR:-target}/quick/watermaster
@@ -21,4 +21,17 @@ if [ "$(cat "$venv/tools" 2>/dev/null)" != "$tools" ]; then
     tar -xzf "$venv"/source/pymemcache-*.tar.gz -C "$venv/source"
     echo "$tools" >"$venv/tools"
 fi
-exec "$venv/bin/python" checks/gather.py "$WATERMASTER" "$venv"/source/pymemcache-*/
+go=github.com/bradfitz/gomemcache@v0.0.0-20260422231931-4d751bb6e37c
+if [ "$(cat "$venv/go" 2>/dev/null)" != "$go" ]; then
+    rm -rf "$venv/gomemcache"
+    mkdir "$venv/gomemcache"
+    (cd "$venv/gomemcache" && go mod init gather 2>/dev/null && go mod download "$go")
+    cp -r "$(go env GOMODCACHE)/$go/." "$venv/gomemcache"
+    chmod -R u+w "$venv/gomemcache"
+    # Its tests have one address.
+    sed -i 's/^const localhostTCPAddr = .*/var localhostTCPAddr = os.Getenv("MEMCACHED")/' \
+        "$venv/gomemcache/memcache/memcache_test.go"
+    (cd "$venv/gomemcache" && go test -c -o "$venv/gomemcache.test" ./memcache)
+    echo "$go" >"$venv/go"
+fi
+exec "$venv/bin/python" checks/gather.py "$WATERMASTER" "$venv"/source/pymemcache-*/ "$venv/gomemcache.test"

@@ -50,6 +50,7 @@ for need in "$@"; do
         ;;
     etcd) has etcd || lacks etcd-server ;;
     memcached) has memcached || lacks memcached ;;
+    go) has go || lacks golang-go ;;
     twemproxy) has nutcracker || lacks nutcracker ;;
     node) # 20 or later
         has node || lacks nodejs

@@ -155,7 +155,10 @@ fn flow(explanation: &Value) -> String {
         None => "no limit".to_owned(),
     };
     let enforced = match flow["failed"].as_str() {
-        Some(_) => format!("not enforced ({} stands)", limit("enforced_bps")),
+        Some(why) => match flow["enforced_bps"].as_u64() {
+            Some(bps) => format!("{} stands (failed: {why})", super::rate_of(bps)),
+            None => format!("no rate stands (failed: {why})"),
+        },
         None => format!("enforced {}", limit("enforced_bps")),
     };
     out += &format!(

@@ -139,6 +139,11 @@ impl Agent {
         self.windows.get(&(link, connection)).is_some_and(|(_, number)| self.answered(*number))
     }
 
+    /// The caps that shall stand where a link begins.
+    pub(crate) fn caps_of(&self, link: LinkId, connection: Option<Connection>) -> Option<Caps> {
+        self.windows.get(&(link, connection)).map(|(caps, _)| *caps)
+    }
+
     /// Whether all is known of commands of this number: none of their failures was left out.
     fn answered(&self, number: u64) -> bool {
         number <= self.applied && number > self.failures.dropped
@@ -237,6 +242,10 @@ pub(crate) struct Agents {
     gone: BTreeMap<Time, BTreeSet<ChannelId>>,
     /// Names whose agent was replaced by a newer connection lately, and when last.
     replaced: BTreeMap<String, Time>,
+    /// Connections whose limits stand though their agent is gone, and until when at most.
+    left: BTreeMap<Connection, Time>,
+    /// The same, by that time.
+    leaving: BTreeSet<(Time, Connection)>,
     /// Of agents that are not connected any more.
     pub(crate) lost: Contradictions<16>,
     /// Nodes for which one agent alone may act, and its name.
@@ -293,8 +302,8 @@ impl Agents {
         Ok(())
     }
 
-    /// Forgets an agent. What it was told stands until its lease ends; nobody confirms it any more,
-    /// which `unconfirm` hears.
+    /// Forgets an agent. What it was told stands until its lease ends, or another says what stands:
+    /// [`Agents::take_left`]. `unconfirm` hears of what may be over already.
     pub(crate) fn remove(
         &mut self,
         cx: &Context,
@@ -320,7 +329,44 @@ impl Agents {
         // What it was told to let go and has not confirmed is no longer among its grants.
         let let_go = agent.unconfirmed.iter().map(|(_, connection, _)| connection);
         let failed = agent.failures.connections();
-        agent.grants.keys().chain(let_go).chain(failed).copied().for_each(&mut unconfirm);
+        let may_stand = cx.now.since(agent.renewed.since) <= agent.renewed.span;
+        let until = agent.sent.since + agent.sent.span;
+        for connection in agent.grants.keys().chain(let_go).chain(failed) {
+            self.settle(connection);
+            if may_stand && until > cx.now && self.left.len() < cx.limits.flows {
+                self.left.insert(*connection, until);
+                self.leaving.insert((until, *connection));
+            } else {
+                unconfirm(*connection);
+            }
+        }
+    }
+
+    /// Until when a limit stands at most whose agent is gone.
+    pub(crate) fn left_until(&self, connection: &Connection) -> Option<Time> {
+        self.left.get(connection).copied()
+    }
+
+    /// The connections whose limits were left behind by agents that are gone.
+    pub(crate) fn left(&self) -> impl Iterator<Item = &Connection> {
+        self.left.keys()
+    }
+
+    /// Takes out those whose lease is over by now.
+    pub(crate) fn take_left(&mut self, now: Time) -> Vec<Connection> {
+        let mut over = Vec::new();
+        while let Some((at, connection)) = self.leaving.first().copied()
+            && at <= now
+        {
+            self.settle(&connection);
+            over.push(connection);
+        }
+        over
+    }
+
+    /// Somebody says again what stands of a connection.
+    fn settle(&mut self, connection: &Connection) {
+        settle(&mut self.left, &mut self.leaving, connection);
     }
 
     pub(crate) fn knows(&self, channel: ChannelId) -> bool {
@@ -623,6 +669,8 @@ impl Agents {
             if agent.failures.missed(&connection, number) {
                 continue;
             }
+            settle(&mut self.left, &mut self.leaving, &connection);
+            agent.failures.rate_applied(&connection, number);
             // Of what was told before all was told anew, failures are not kept.
             confirm(connection, rate.filter(|_| number >= agent.completed));
         }
@@ -657,8 +705,15 @@ impl Agents {
             // All was told anew since.
             return true;
         }
-        if let (true, Command::Pace { connection, .. }) = (sequence == agent.completed, command) {
-            unconfirm(*connection);
+        if let Command::Pace { connection, .. } = command {
+            settle(&mut self.left, &mut self.leaving, connection);
+        }
+        if sequence == agent.completed && !command.ends() {
+            // Complete commands end what stood before, unless that fails, too.
+            if let Command::Pace { connection, .. } = command {
+                unconfirm(*connection);
+            }
+            agent.failures.ended(command);
         }
         // People read it on terminals.
         let reason = reason.replace(crate::config::is_control, " ");
@@ -670,7 +725,8 @@ impl Agents {
     pub(crate) fn deadline(&self) -> Option<Time> {
         let renewal = self.renewals.first().map(|(at, _)| *at);
         let gone = self.gone.first_key_value().map(|(at, _)| *at);
-        [renewal, gone].into_iter().flatten().min()
+        let left = self.leaving.first().map(|(at, _)| *at);
+        [renewal, gone, left].into_iter().flatten().min()
     }
 
     /// An agent has told of a connection that opened.
@@ -719,8 +775,13 @@ impl Agents {
         Some(agent.hosts.clone())
     }
 
-    /// Replaces what an agent was told by everything it has to know.
-    pub(crate) fn retell(&mut self, channel: ChannelId, everything: Everything) {
+    /// Replaces what an agent was told by everything it has to know. What others have `left` there is over with it.
+    pub(crate) fn retell(
+        &mut self,
+        channel: ChannelId,
+        everything: Everything,
+        left: &[Connection],
+    ) {
         let Some(agent) = self.agents.get_mut(&channel) else {
             return;
         };
@@ -739,14 +800,15 @@ impl Agents {
             agent.note_class(*connection, grant.priority, sequence);
         }
         // What it was told before is over as soon as this stands.
-        let old = agent.grants.keys().filter(|connection| !grants.contains_key(connection));
+        let old = agent.grants.keys().chain(left);
+        let old = old.filter(|connection| !grants.contains_key(connection));
         agent.unconfirmed.extend(old.map(|connection| (sequence, *connection, None)));
         let unlimited = grants.iter().filter(|(_, grant)| grant.rate.is_none());
         agent.unconfirmed.extend(unlimited.map(|(connection, _)| (sequence, *connection, None)));
         agent.grants = grants;
         agent.windows = windows.into_iter().map(|(key, caps)| (key, (caps, sequence))).collect();
         agent.batch.clear();
-        agent.failures = Failures::default();
+        agent.failures.begin_anew(sequence);
         batch.into_iter().for_each(|command| agent.send(command));
     }
 
@@ -773,6 +835,8 @@ impl Agents {
         agent.awaited.get_or_insert((agent.sequence, agent.sent));
         self.renewals.insert((agent.renew_at, channel));
         agent.bound_unconfirmed(unconfirm);
+        let wanted = agent.grants.len() + agent.windows.len();
+        agent.failures.bound(UNCONFIRMED + PER_GRANT * wanted);
         agent.unanswered += agent.batch.len() as u64;
         Some(Commands {
             epoch: cx.epoch,
@@ -797,6 +861,16 @@ pub(crate) fn capping(
             let cap = constant.and_then(|(_, cap)| cap);
             Command::Window { node, interface, connection, cap }
         }
+    }
+}
+
+fn settle(
+    left: &mut BTreeMap<Connection, Time>,
+    leaving: &mut BTreeSet<(Time, Connection)>,
+    connection: &Connection,
+) {
+    if let Some(until) = left.remove(connection) {
+        leaving.remove(&(until, *connection));
     }
 }
 
@@ -848,7 +922,7 @@ mod tests {
         let mut view = View::new(&mut config).expect("a view");
         let mut agents = Agents::default();
         greet(&mut agents, &mut view, &cx, CHANNEL, "a").expect("it is new");
-        agents.retell(CHANNEL, Everything::default());
+        agents.retell(CHANNEL, Everything::default(), &[]);
         let commands = agents.take_commands(&cx, CHANNEL, |_| {}).expect("it has said hello");
         assert!(commands.complete && commands.sequence == 1 && commands.epoch == 4);
         let host = view.named("h").expect("it was learnt");
@@ -899,18 +973,18 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lost_agent_held_is_not_confirmed_any_more() {
+    fn what_a_lost_agent_held_is_not_confirmed_any_more_once_its_lease_is_over() {
         let (mut agents, _, cx, host) = one_agent();
         agents.hold(host, connection(1), grant(10));
         agents.hold(host, connection(2), grant(10));
         agents.take_commands(&cx, CHANNEL, |_| {});
         agents.hold(host, connection(2), Grant::default());
-        let mut lost = BTreeSet::new();
-        agents.remove(&cx, CHANNEL, |connection| {
-            lost.insert(connection);
-        });
-        assert_eq!(lost.len(), 2, "what it has let go is not certain either");
+        agents.remove(&cx, CHANNEL, |connection| panic!("{connection:?}: it may stand"));
         assert!(!agents.hold(host, connection(1), grant(10)), "nobody acts for the host");
+        let until = Time::ZERO + cx.lease;
+        assert_eq!((agents.deadline(), agents.take_left(Time::ZERO)), (Some(until), Vec::new()));
+        let lost = agents.take_left(until);
+        assert_eq!(lost.len(), 2, "what it has let go is not certain either");
         assert_eq!(agents.deadline(), None);
     }
 

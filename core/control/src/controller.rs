@@ -255,6 +255,9 @@ impl Controller {
             self.end_silent_pairs();
         }
         self.agents.renew(now);
+        for connection in self.agents.take_left(now) {
+            self.desired.confirm(connection, None);
+        }
         self.forget_untold();
         // Last, for the policy has then been told all that has come up before.
         if self.decider.deadline().is_some_and(|deadline| deadline <= now) {

@@ -177,6 +177,11 @@ impl Desired {
         self.confirmed.get(connection).copied()
     }
 
+    /// The connections of which a limit is confirmed to stand.
+    pub(crate) fn all_confirmed(&self) -> impl Iterator<Item = &Connection> {
+        self.confirmed.keys()
+    }
+
     pub(crate) fn set_window(&mut self, link: LinkId, flow: Option<FlowId>, caps: Option<Caps>) {
         match caps {
             Some(caps) => self.windows.insert((link, flow), caps),

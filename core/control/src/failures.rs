@@ -1,12 +1,16 @@
-//! What agents were told and could not do, until a later command for the same thing succeeds.
+//! What agents were told and could not do, until a later command for the same thing succeeds, and which windows
+//! and classes stand meanwhile.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::mem::discriminant;
 
+use model::Caps;
 use protocol::Connection;
 use protocol::agent::Command;
+use units::Rate;
 
 /// Most characters of a reason that are kept.
 const REASON: usize = 200;
@@ -62,6 +66,27 @@ struct Failure {
     retried: Option<u64>,
 }
 
+/// The command that ends what another asks for of a window or a class.
+fn end_of(command: &Command) -> Command {
+    match command.clone() {
+        Command::Prioritize { connection, .. } => Command::Prioritize { connection, priority: 0 },
+        Command::Window { node, interface, connection, .. }
+        | Command::Prepare { node, interface, connection, .. } => {
+            Command::Window { node, interface, connection, cap: None }
+        }
+        other => other,
+    }
+}
+
+/// The caps that a command asks for.
+fn caps_of(command: &Command) -> Option<Caps> {
+    match command {
+        Command::Window { cap, .. } => cap.map(Caps::from),
+        Command::Prepare { caps, .. } => Some(*caps),
+        _ => None,
+    }
+}
+
 /// The failures of an agent.
 #[derive(Default)]
 pub(crate) struct Failures {
@@ -71,12 +96,46 @@ pub(crate) struct Failures {
     latest: BTreeMap<Thing, u64>,
     /// The number of the last commands of which more failed than are kept.
     pub(crate) dropped: u64,
+    /// The windows and classes that stand, as the agent has confirmed.
+    stands: BTreeMap<Thing, Command>,
+    /// Commands for windows and classes that are not confirmed.
+    unconfirmed: VecDeque<(u64, Command)>,
 }
 
 impl Failures {
+    /// All is told anew with commands of this number: what failed before is over, and what stands ends if it isn't
+    /// among them.
+    pub(crate) fn begin_anew(&mut self, sequence: u64) {
+        self.things.clear();
+        self.latest.clear();
+        self.dropped = 0;
+        let sent = self.unconfirmed.iter().map(|(_, command)| command);
+        let all: BTreeMap<Thing, Command> =
+            self.stands.values().chain(sent).map(|of| (Thing::of(of), end_of(of))).collect();
+        self.unconfirmed.extend(all.into_values().map(|end| (sequence, end)));
+    }
+
+    /// Keeps no more than `most` commands that are not confirmed: the newest for each thing, those sent last first.
+    /// What stands of the others isn't known any more.
+    pub(crate) fn bound(&mut self, most: usize) {
+        if self.unconfirmed.len() <= most {
+            return;
+        }
+        let mut seen = BTreeSet::new();
+        let mut newest: Vec<_> = self.unconfirmed.drain(..).rev().collect();
+        newest.retain(|(_, command)| seen.insert(Thing::of(command)));
+        for (_, command) in newest.drain(newest.len().min(most / 2)..) {
+            self.stands.remove(&Thing::of(&command));
+        }
+        self.unconfirmed.extend(newest.into_iter().rev());
+    }
+
     /// A command is sent with this number.
     pub(crate) fn sent(&mut self, command: &Command, sequence: u64) {
         let is_granted = matches!(command, Command::Pace { .. } | Command::Prioritize { .. });
+        if matches!(Thing::of(command), Thing::Window(..) | Thing::Priority(_)) {
+            self.unconfirmed.push_back((sequence, command.clone()));
+        }
         if self.things.is_empty() && is_granted {
             return;
         }
@@ -111,8 +170,67 @@ impl Failures {
 
     /// Commands up to this number were carried out, but for those that failed.
     pub(crate) fn applied(&mut self, sequence: u64) {
+        while let Some((number, command)) =
+            self.unconfirmed.pop_front_if(|(number, _)| *number <= sequence)
+        {
+            let thing = Thing::of(&command);
+            let failed = self.things.get(&thing).is_some_and(|failure| failure.sequence == number);
+            if failed || number <= self.dropped {
+                continue;
+            }
+            self.over(&thing, number);
+            if command.ends() {
+                self.stands.remove(&thing);
+            } else {
+                self.stands.insert(thing, command);
+            }
+        }
         self.things.retain(|_, failure| failure.retried.is_none_or(|number| number > sequence));
         self.latest.retain(|_, number| *number > sequence);
+    }
+
+    /// The rate of a connection was set, or ended, with commands of this number.
+    pub(crate) fn rate_applied(&mut self, connection: &Connection, sequence: u64) {
+        if !self.things.is_empty() {
+            self.over(&Thing::Rate(*connection), sequence);
+        }
+    }
+
+    /// A command of this number for a thing succeeded: what failed of it before is over.
+    fn over(&mut self, thing: &Thing, sequence: u64) {
+        if self.things.get(thing).is_some_and(|failure| failure.sequence < sequence) {
+            self.things.remove(thing);
+        }
+    }
+
+    /// A command of those that were all there are failed: what stood before has ended, unless that failed.
+    pub(crate) fn ended(&mut self, command: &Command) {
+        if !command.ends() {
+            self.stands.remove(&Thing::of(command));
+        }
+    }
+
+    /// The caps that stand of the windows of a connection, or of all, where a node's interface leads.
+    pub(crate) fn standing_window(
+        &self,
+        node: &str,
+        interface: &str,
+        connection: Option<Connection>,
+    ) -> Option<Caps> {
+        caps_of(self.stands.get(&Thing::Window(node.into(), interface.into(), connection))?)
+    }
+
+    /// The class that stands of a connection.
+    pub(crate) fn standing_class(&self, connection: &Connection) -> Option<u8> {
+        match self.stands.get(&Thing::Priority(*connection))? {
+            Command::Prioritize { priority, .. } => Some(*priority),
+            _ => None,
+        }
+    }
+
+    /// How many windows and classes stand.
+    pub(crate) fn standing(&self) -> usize {
+        self.stands.len()
     }
 
     /// Whether the rate that a connection was given with commands of this number was not set, or may
@@ -170,21 +288,59 @@ impl Failures {
         })
     }
 
-    /// All of them in a sentence, if there are any.
-    pub(crate) fn summary(&self) -> Option<String> {
-        let (thing, failure) = self.things.first_key_value()?;
-        let more = match self.things.len() - 1 {
-            0 => String::new(),
-            more => format!(" (and {more} more)"),
+    /// Why processes are not looked for.
+    pub(crate) fn processes(&self) -> Option<&str> {
+        self.of(&Thing::Processes)
+    }
+
+    /// Whether the end of a rate failed, rather than a rate.
+    pub(crate) fn is_rates_end(&self, connection: &Connection) -> bool {
+        self.things.get(&Thing::Rate(*connection)).is_some_and(|failure| failure.command.ends())
+    }
+
+    /// A sentence about the first of each kind. `rate` tells the rate of a connection that stands.
+    pub(crate) fn summaries(&self, rate: impl Fn(&Connection) -> Option<Rate>) -> Vec<String> {
+        let mut all: Vec<(&Thing, &Failure, usize)> = Vec::new();
+        for (thing, failure) in &self.things {
+            // Those of a kind follow each other.
+            match all.last_mut().filter(|(first, ..)| discriminant(*first) == discriminant(thing)) {
+                Some((.., more)) => *more += 1,
+                None => all.push((thing, failure, 0)),
+            }
+        }
+        let sentence = |(thing, failure, more): (&Thing, &Failure, usize)| {
+            let (name, reason) = (thing.name(), &failure.reason);
+            let stands = match thing {
+                Thing::Rate(connection) => rate(connection).map(|rate| format!("{rate}")),
+                thing => self.stands.get(thing).and_then(|command| match command {
+                    Command::Prioritize { priority, .. } => Some(format!("class {priority}")),
+                    command => caps_of(command).map(|caps| match caps.constant() {
+                        Some(cap) => format!("{}", cap.bytes),
+                        None => "prepared".into(),
+                    }),
+                }),
+            };
+            let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+            match stands {
+                Some(stands) if failure.command.ends() => format!(
+                    "{name} still stands ({stands}), and is renewed with the lease; its end failed and is tried \
+                     again: {reason}{more}"
+                ),
+                Some(stands) => {
+                    format!("{name} is not enforced ({stands} of before stands): {reason}{more}")
+                }
+                None if failure.command.ends() => {
+                    format!("the end of {name} failed and is tried again: {reason}{more}")
+                }
+                None => format!("{name} is not enforced: {reason}{more}"),
+            }
         };
-        Some(format!("{} is not enforced: {}{more}", thing.name(), failure.reason))
+        all.into_iter().map(sentence).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use units::Rate;
-
     use super::*;
 
     #[test]

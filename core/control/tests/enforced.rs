@@ -4,9 +4,10 @@
 mod in_memory;
 
 use in_memory::{Rig, SECOND, Shape, address, connection};
-use protocol::Connection;
 use protocol::agent::{Command, ConnectionReport, Host, Report};
 use protocol::application::Declaration;
+use protocol::operator::{Act, Order};
+use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span};
 use watermaster_control::{Change, ChannelId, FlowExplanation, Input};
 
@@ -496,4 +497,138 @@ fn a_shorter_lease_that_is_not_confirmed_may_be_over() {
     let over = "agent h0 has confirmed nothing for 4 s: its leases are over";
     assert_eq!((shown(&rig).flow.enforced_bps, shown(&rig).by), (None, format!("nobody: {over}")));
     assert_eq!(problem(&rig).as_deref(), Some(over));
+}
+
+fn freeze(rig: &mut Rig) {
+    let order = Order::Freeze { reason: None };
+    let act = Act { at_s: 1, by: "operator me".into(), order };
+    rig.input(Input::Ordered { act: &act, again: false }).unwrap();
+}
+
+/// The kernel keeps a limit that the agent can't lift, and each renewal renews it.
+#[test]
+fn a_rate_whose_end_fails_is_told_as_standing() {
+    let (mut rig, agent) = held();
+    rig.agents.get_mut(&agent).unwrap().failing = 1_000;
+    freeze(&mut rig);
+    rig.pass(SECOND * 16);
+    assert_eq!(rig.paced().len(), 1);
+    let why = shown(&rig);
+    assert_eq!(why.flow.enforced_bps, Some(Rate::from_mbps(5)));
+    assert_eq!(
+        why.by,
+        "nobody: decisions are frozen by operator me; 5 Mbit/s of before still stands and is renewed with the lease, \
+         its end is tried again: agent h0 failed: the kernel refuses"
+    );
+    let status = rig.controller.at(rig.now).status();
+    assert_eq!(status.agents[0].paced, 1);
+    assert!(status.problems[0].contains("1 of before still stand"), "{}", status.problems[0]);
+    let told = problem(&rig).unwrap();
+    assert!(told.contains("still stands (5 Mbit/s)") && !told.contains("not enforced"), "{told}");
+    // Its flow ends, and it stands still.
+    let (job, flow) = ("job".into(), "1".into());
+    rig.declare("app", Declaration::FlowComplete { job, flow }).unwrap();
+    let enforced = |rig: &Rig| {
+        let links = rig.controller.at(rig.now).status().links;
+        links.into_iter().find(|link| link.from == "h0").unwrap().enforced_bps
+    };
+    assert_eq!(enforced(&rig), Rate::from_mbps(5));
+    rig.agents.get_mut(&agent).unwrap().failing = 0;
+    rig.pass(SECOND * 4);
+    assert_eq!((rig.paced().len(), enforced(&rig), problem(&rig)), (0, Rate::ZERO, None));
+}
+
+#[test]
+fn a_class_whose_end_fails_is_told_as_standing() {
+    let shape = Shape::racks(2);
+    let parameters = policy::Parameters::default().with("levels", vec![3_u8]);
+    let policy = policy::by_name("static", &parameters).unwrap();
+    let mut rig = Rig::new(&shape, shape.config("static", policy, true), 1);
+    let agent = rig.agent("h0", &[0]);
+    rig.start("app", "job");
+    rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+    rig.agents.get_mut(&agent).unwrap().failing = 1_000;
+    freeze(&mut rig);
+    rig.pass(SECOND * 16);
+    let by = shown(&rig).by;
+    assert!(by.contains("; class 3 of before still stands"), "{by}");
+    assert!(by.ends_with("agent h0 failed: the kernel refuses"), "{by}");
+    rig.agents.get_mut(&agent).unwrap().failing = 0;
+    rig.pass(SECOND * 4);
+    assert_eq!(shown(&rig).by, "nobody: decisions are frozen by operator me");
+}
+
+/// Its kernel keeps what it was told until the lease ends.
+#[test]
+fn what_an_agent_held_that_is_gone_stands_until_its_lease_ends() {
+    for frozen in [false, true] {
+        let (mut rig, agent) = held();
+        rig.input(Input::AgentGone(agent)).unwrap();
+        if frozen {
+            freeze(&mut rig);
+        }
+        rig.pass(SECOND * 9);
+        assert_eq!(rig.paced().len(), 1);
+        let why = shown(&rig);
+        assert_eq!(why.flow.enforced_bps, Some(Rate::from_mbps(5)));
+        assert!(why.by.contains("5 Mbit/s of "), "{}", why.by);
+        let problems = rig.controller.at(rig.now).status().problems;
+        assert!(!problems.iter().any(|said| said.contains("no limit is in force")), "{problems:?}");
+        rig.pass(SECOND * 2);
+        assert_eq!((rig.paced().len(), shown(&rig).flow.enforced_bps), (0, None));
+    }
+}
+
+/// The next agent says what stands.
+#[test]
+fn what_a_gone_agent_held_is_over_once_another_has_ended_it() {
+    let (mut rig, agent) = held();
+    rig.input(Input::AgentGone(agent)).unwrap();
+    freeze(&mut rig);
+    rig.agent("h0", &[0]);
+    assert_eq!(shown(&rig).flow.enforced_bps, None);
+}
+
+#[test]
+fn why_a_process_is_not_looked_for_is_told() {
+    let (mut rig, agent) = rig();
+    let process = Process::Pid(4711);
+    let Connection { source, destination } = connection(0, 2, 0);
+    let request = Declaration::FlowRequest {
+        job: "job".into(),
+        flow: "1".into(),
+        connection: Connection { source, destination },
+        processes: Processes { source: Some(process), destination: None },
+        bytes: None,
+    };
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    rig.declare("app", request).unwrap();
+    let command = Command::Identify { processes: vec![] };
+    let failed = Report::Failed { epoch: 1, sequence: 2, command, reason: "no procfs".into() };
+    rig.input(Input::Reported(agent, &failed)).unwrap();
+    let why = shown(&rig);
+    let told = "agent h0 failed to look for its process: no procfs";
+    assert!(why.by.ends_with(told), "{}", why.by);
+    assert_eq!(why.flow.failed.as_deref(), Some(told));
+}
+
+/// Two rates are on their way: the first fails, the second doesn't.
+#[test]
+fn a_failure_is_over_once_a_later_rate_stands() {
+    let (mut rig, agent) = rig();
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+    freeze(&mut rig);
+    let thaw = Act { at_s: 2, by: "operator me".into(), order: Order::Thaw {} };
+    rig.input(Input::Ordered { act: &thaw, again: false }).unwrap();
+    let rate_bps = Some(Rate::from_mbps(5));
+    let command = Command::Pace { connection: connection(0, 2, 7), rate_bps };
+    let failed = Report::Failed { epoch: 1, sequence: 2, command, reason: "no".into() };
+    rig.input(Input::Reported(agent, &failed)).unwrap();
+    for sequence in 2..=4 {
+        rig.input(Input::Reported(agent, &Report::Applied { epoch: 1, sequence })).unwrap();
+    }
+    let why = shown(&rig);
+    assert_eq!((why.flow.enforced_bps, why.flow.failed), (rate_bps, None));
+    assert_eq!(why.by, "agent h0, by pacing");
 }

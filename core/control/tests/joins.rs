@@ -195,14 +195,14 @@ fn of_a_connection_that_nobody_knew_before_only_what_follows_counts() {
     assert_eq!(shown(&rig).flow.delivered_bytes, Bytes::new(700));
 }
 
-/// A new agent is told of those that have joined; an agent that is gone has nothing enforced.
+/// A new agent is told of those that have joined; what one held that is gone stands until then.
 #[test]
 fn an_agent_that_comes_back_holds_what_had_joined() {
     let (mut rig, agent) = rig();
     rig.flow("app", "job", 1, from(0), None).unwrap();
     sample(&mut rig, agent, vec![standing(from(1), 0, 1)]);
     rig.input(Input::AgentGone(agent)).unwrap();
-    assert_eq!(shown(&rig).flow.enforced_bps, None);
+    assert_eq!(shown(&rig).flow.enforced_bps, Some(mbps(6)));
     rig.agent("h0", &[0]);
     rig.pass(Span::ZERO);
     assert_eq!(shown(&rig).flow.enforced_bps, Some(mbps(6)));

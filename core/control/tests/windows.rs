@@ -439,7 +439,7 @@ fn a_rate_whose_end_failed_is_not_shown_for_the_agent_that_comes_after() {
     let enforced = |rig: &Rig| rig.controller.at(rig.now).flows(1)[0].enforced_bps;
     assert_eq!(enforced(&rig), limit, "as before");
     rig.told(Input::AgentGone(rig.channel));
-    assert_eq!(enforced(&rig), None);
+    assert_eq!(enforced(&rig), limit, "until its lease ends");
     rig.connect();
     assert_eq!(rig.kernel.limit(rig.now, &connection(1)), None);
     assert_eq!((enforced(&rig), &*by(&rig)), (None, "nobody: there is nothing to enforce"));
@@ -1205,6 +1205,41 @@ fn a_cap_of_which_only_the_floor_changes_is_told() {
     let lower = Some(Cap { floor_segments: 1, ..NARROW });
     let commands = rig.decided([window(Some(FLOW), lower)]);
     assert_eq!((commands, rig.cap(1)), (vec![windowed(Some(connection(1)), lower)], lower));
+}
+
+/// The agent can't change or end what it has capped: that stands, and is told as standing.
+#[test]
+fn a_window_whose_change_or_end_fails_is_told_as_it_stands() {
+    let mut rig = Rig::with_a_flow();
+    rig.decided([window(Some(FLOW), Some(WIDE))]);
+    let by = |rig: &Rig| {
+        rig.controller.at(rig.now).explain_flow("app", "sort", "1").expect("it is declared")
+    };
+    let stands = "; a window of 9 kB at s0 of before still stands and is renewed with the lease, its end is tried \
+                  again: agent left failed: no room";
+    rig.refuses = true;
+    rig.decided([window(Some(FLOW), Some(NARROW))]);
+    assert_eq!(rig.cap(1), Some(WIDE));
+    assert_eq!(by(&rig).by, format!("nobody ({NARROWED}: no room){stands}"));
+    let act = Act { at_s: 1, by: "operator me".into(), order: Order::Freeze { reason: None } };
+    rig.told(Input::Ordered { act: &act, again: false });
+    assert_eq!(by(&rig).by, format!("nobody: decisions are frozen by operator me{stands}"));
+    let frozen = &rig.controller.at(rig.now).status().problems[0];
+    assert!(frozen.contains("1 of before still stand"), "{frozen}");
+    let [told] = &problems(&rig)[..] else { panic!("{:?}", problems(&rig)) };
+    assert!(told.contains("a window at s0 eth0 still stands (9 kB)"), "{told}");
+    // Nor where all is told anew.
+    rig.replace();
+    assert_eq!(rig.cap(1), Some(WIDE));
+    assert_eq!(by(&rig).by, format!("nobody: decisions are frozen by operator me{stands}"));
+    rig.refuses = false;
+    for _ in 0..2 {
+        rig.now += Span::from_secs(4);
+        rig.told(Input::Tick);
+    }
+    assert_eq!(rig.cap(1), None);
+    assert_eq!(by(&rig).by, "nobody: decisions are frozen by operator me");
+    assert_eq!(problems(&rig), [""; 0]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use units::{Rate, Span, Time};
 
-use crate::{Cap, Caps, FlowId, JobId, LinkId, NodeId, Order};
+use crate::{Cap, Caps, FlowId, HubOrder, JobId, LinkId, NodeId};
 
 /// No flow is held below 12 kbit/s, a full segment of Ethernet a second. A flow at zero could never finish
 /// nor tell that it is alive; and a kernel paces no slower: what waits there for its turn is not reached
@@ -91,7 +91,7 @@ pub enum Directive {
         /// The request.
         request: JobId,
         /// What to do.
-        order: Arc<Order>,
+        order: Arc<HubOrder>,
     },
 }
 

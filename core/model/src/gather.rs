@@ -1,11 +1,25 @@
 //! Fan-out requests: a front end wants many small objects at once, each of which several servers
 //! hold. Objects are numbered within their request, as they stand in it.
 
+mod course;
+mod queue;
+
 use alloc::vec::Vec;
 
 use units::{Bytes, Rate, Span};
 
-use crate::{JobId, NodeId};
+use crate::{JobId, MSS, NodeId};
+
+pub use course::{Course, Step};
+pub use queue::Queue;
+
+/// IP and TCP header of a packet, octets.
+pub const HEADER: Bytes = Bytes::new(40);
+
+/// The frame bytes of a stream's `payload`, in full segments and the rest; nothing for nothing.
+pub fn frames(payload: Bytes) -> Bytes {
+    payload + HEADER * payload.get().div_ceil(MSS.get())
+}
 
 /// What a front end wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,7 +86,7 @@ pub struct Gathering {
 
 /// What a policy wants of the application that gathers a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum HubOrder {
     /// Gather it so.
     Gather(Gathering),
     /// Have at most so many queries of the front end unanswered; without this order, any number.
@@ -81,7 +95,9 @@ pub enum Order {
     Speeds(Vec<Rate>),
     /// These objects come another way from now on.
     Redirect(Vec<(u32, Way)>),
-    /// A hub died: the node takes its place; without one its children send to its parent.
+    /// A hub died. The node takes its place and asks for what it had to get, and its children send
+    /// again. Without a node they send to its parent, and a [`Redirect`](Self::Redirect) says how all
+    /// comes that it had to get: this order asks nobody.
     Replace {
         /// The hub, by its place among the hubs.
         hub: u32,

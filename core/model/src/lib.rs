@@ -3,7 +3,8 @@
 //! * [`Topology`]: hosts, switches and directed links; [`build`] makes the usual shapes.
 //! * [`Network`]: a topology with its shortest paths, ECMP and link failures.
 //! * [`Job`] and [`Flow`]: what applications want to move.
-//! * [`Request`], [`Gathering`]: fan-out requests and how they are gathered.
+//! * [`Request`], [`Gathering`]: fan-out requests and how they are gathered; [`gather`]: what front
+//!   ends and hubs make of it.
 //! * [`Observation`]: what a policy is told; [`Directive`]: what it wants to change.
 //!
 //! Rates here count frame bytes: all octets of the IP packet, as a link carries them.
@@ -15,21 +16,23 @@ extern crate alloc;
 pub mod build;
 mod congestion;
 mod directive;
-mod gather;
+pub mod gather;
 mod job;
 mod name;
 mod network;
 mod observation;
+mod pace;
 mod topology;
 mod window;
 
 pub use congestion::{PortWatch, Severity, Thresholds};
 pub use directive::{Directive, Directives, LEAST_RATE, MOST_RATE};
-pub use gather::{Gathering, Hub, Order, Request, Sample, Way};
+pub use gather::{Gathering, HEADER, Hub, HubOrder, Request, Sample, Way};
 pub use job::{Flow, Job, JobClass};
 pub use name::{NO_NAME, is_name};
 pub use network::{Network, interfere};
 pub use observation::{Declared, Measured, Observation, StreamSample, Terms};
+pub use pace::Pace;
 pub use topology::{Buffer, Link, LinkSpec, Node, NodeKind, Topology, TopologyError};
 pub use window::{Cap, Caps, MSS};
 

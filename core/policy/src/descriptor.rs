@@ -97,6 +97,8 @@ pub enum Need {
     Tags,
     /// Requests that fan out, and an application that gathers the answers.
     Requests,
+    /// Hubs beside the servers, which collect and pass on.
+    Hubs,
 }
 
 impl fmt::Display for Need {
@@ -108,6 +110,7 @@ impl fmt::Display for Need {
             Self::StreamSamples => "streams whose queues are sampled",
             Self::Tags => "tags in packets by which ports serve",
             Self::Requests => "requests that fan out",
+            Self::Hubs => "hubs beside the servers",
         })
     }
 }

@@ -99,11 +99,8 @@ pub use share::Share;
 pub use tags::{LineRate, Tags};
 pub use watch::Watch;
 
-use model::{Directive, Directives, FlowId, Network, Observation};
-use units::{Bytes, Rate, Span, Time};
-
-/// IP and TCP header of a segment, where a policy that counts payload needs the frame.
-const HEADER: Bytes = Bytes::new(40);
+use model::{Directive, Directives, FlowId, HEADER, Network, Observation};
+use units::{Rate, Span, Time};
 
 /// A policy. It never panics, whatever it is told: what contradicts earlier observations or names
 /// unknown jobs, flows or nodes is ignored.

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use model::{
-    Declared, Directive, Directives, Gathering, Network, Observation, Order, Request, Way,
+    Declared, Directive, Directives, Gathering, HubOrder, Network, Observation, Request, Way,
 };
 use units::Time;
 
@@ -47,6 +47,6 @@ impl Policy for OneAll {
 pub(crate) fn ask_all(request: &Request) -> Directive {
     let first = request.holders.chunks_exact(request.copies.max(1)).filter_map(|all| all.first());
     let ways: Vec<Way> = first.map(|holder| Way { holder: *holder, hub: None }).collect();
-    let order = Order::Gather(Gathering { hubs: Vec::new(), ways, packed: false });
+    let order = HubOrder::Gather(Gathering { hubs: Vec::new(), ways, packed: false });
     Directive::Gather { request: request.id, order: Arc::new(order) }
 }

@@ -5,7 +5,8 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
 use model::{
-    Declared, Directive, Directives, JobId, Measured, Network, NodeId, Observation, Order, Request,
+    Declared, Directive, Directives, HubOrder, JobId, Measured, Network, NodeId, Observation,
+    Request,
 };
 use units::{Span, Time};
 
@@ -77,5 +78,5 @@ impl<W: Window> Policy for Sliding<W> {
 
 /// The order to have so many queries unanswered at most.
 fn outstanding(request: JobId, queries: u32) -> Directive {
-    Directive::Gather { request, order: Arc::new(Order::Outstanding(queries)) }
+    Directive::Gather { request, order: Arc::new(HubOrder::Outstanding(queries)) }
 }

@@ -14,7 +14,7 @@ use model::{Network, NodeId, Request};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::sliding::{self, Sliding};
-use crate::{Descriptor, DirectiveKind, Need};
+use crate::{Descriptor, DirectiveKind, HEADER, Need};
 
 /// α: the part of the link that may be promised, percent.
 const PROMISED: u64 = 90;
@@ -26,8 +26,6 @@ const FAR: u64 = 50;
 const PATIENCE: u32 = 3;
 /// Least window and the first one.
 const LEAST: u32 = 2;
-/// IP and TCP header, octets.
-const HEADER: u64 = 40;
 
 /// What `sw-ictcp` is.
 pub const DESCRIPTOR: Descriptor = Descriptor {
@@ -80,7 +78,7 @@ impl sliding::Window for Window {
         // And a slot with it: the end of the one before had no queries left to ask.
         let octets: u64 = request.sizes.iter().map(|size| u64::from(*size)).sum();
         let mean = octets.checked_div(request.sizes.len() as u64).unwrap_or_default();
-        self.answer = Bytes::new(mean.saturating_add(HEADER));
+        self.answer = Bytes::new(mean) + HEADER;
         self.slot(now);
     }
 

@@ -24,6 +24,7 @@ use rustls::ClientConfig;
 use tokio::io::BufReader;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, timeout, timeout_at};
+use wire::identity::Role;
 use wire::lines::Lines;
 use wire::tls;
 
@@ -77,6 +78,9 @@ pub enum StartError {
 pub fn check(path: &Path) -> Result<(), StartError> {
     let settings = Settings::load(path)?;
     settings.tls.as_ref().map(tls::client).transpose()?;
+    if let Some(files) = &settings.tls {
+        tls::check(files, Role::Agent, Some(&settings.name))?;
+    }
     actuator::namespaces(&settings).map(drop)
 }
 

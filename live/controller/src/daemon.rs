@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use units::{Bytes, Span, Time};
 use wire::clock::Clock;
+use wire::identity;
 use wire::tls;
 
 use crate::election::{self, Mandate, Office, Shelf, Stand, Standing};
@@ -61,7 +62,8 @@ pub enum StartError {
     System(#[from] std::io::Error),
 }
 
-/// Loads what a start loads, configuration and certificates, and makes the machine. It takes neither
+/// Loads what a start loads, configuration and certificates, and makes the machine; peers would take the certificate.
+/// It takes neither
 /// state nor addresses and writes nothing. Returned is why the policy would have
 /// no effect, if so.
 ///
@@ -70,6 +72,9 @@ pub enum StartError {
 pub fn check(path: &Path) -> Result<Option<String>, StartError> {
     let settings = Settings::load(path)?;
     settings.tls.as_ref().map(tls::server).transpose()?;
+    if let Some(files) = &settings.tls {
+        tls::check(files, identity::Role::Controller, None)?;
+    }
     settings.election.as_ref().map(election::store).transpose()?;
     let policy = settings.control.policy_name.clone();
     Controller::new(settings.control, 1, Time::ZERO)?;

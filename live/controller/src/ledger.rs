@@ -10,6 +10,10 @@ use serde::Serialize;
 
 /// Longest file of standing orders that is read, in octets: twice as long as all that can stand.
 const MOST_STANDING: u64 = 8 << 20;
+/// The end of the year 9999, in seconds since 1970.
+const MOST_SECONDS: u64 = 253_402_300_799;
+/// So many octets are kept free for the next change of what stands, which a full disk doesn't stop then.
+const ROOM: usize = 16 << 10;
 /// The log goes on in a new file when it has so many octets, and so many full ones are kept.
 const MOST_LOG: u64 = 4 << 20;
 const KEPT: u32 = 7;
@@ -29,6 +33,8 @@ pub struct LedgerError {
 pub struct Ledger {
     directory: PathBuf,
     most: u64,
+    /// What stands and could not be written, and why.
+    unwritten: Option<(Vec<Act>, String)>,
 }
 
 #[derive(Serialize)]
@@ -40,9 +46,19 @@ struct Line<'a> {
 }
 
 impl Ledger {
-    /// That of a state directory.
+    /// That of a state directory, in which room is kept.
     pub fn of(state: &Path) -> Self {
-        Self { directory: state.to_owned(), most: MOST_LOG }
+        let ledger = Self { directory: state.to_owned(), most: MOST_LOG, unwritten: None };
+        if let Err(error) = write(&ledger.beside(), b"") {
+            tracing::warn!(
+                file = %ledger.beside().display(), %error, "no room is kept for orders: make room before the next"
+            );
+        }
+        ledger
+    }
+
+    fn beside(&self) -> PathBuf {
+        self.directory.join("orders.new")
     }
 
     fn standing_file(&self) -> PathBuf {
@@ -66,16 +82,26 @@ impl Ledger {
             Err(error) => return Err(wrong(error.to_string())),
         }
         let text = fs::read(&file).map_err(|error| wrong(error.to_string()))?;
-        serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))
+        let acts: Vec<Act> =
+            serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+        let late = |act: &&Act| act.at_s > MOST_SECONDS;
+        match acts.iter().find(late) {
+            Some(act) => Err(wrong(format!("at_s: {} is no time of ours", act.at_s))),
+            None => Ok(acts),
+        }
     }
 
     /// Writes down what became of an order, and what stands if it was carried out. What of that fails is told.
-    pub fn note(&self, act: &Act, became: Result<&[Act], &str>) -> Option<String> {
-        let kept = became.map_or(Ok(()), |standing| self.keep(standing));
-        let kept = kept.err().map(|error| {
-            let file = self.standing_file();
-            format!("{}: {error}; it is done, but a restart undoes it", file.display())
-        });
+    pub fn note(&mut self, act: &Act, became: Result<&[Act], &str>) -> Option<String> {
+        if let Ok(standing) = became {
+            self.unwritten = self.keep(standing).err().map(|error| {
+                let file = self.standing_file();
+                let said =
+                    format!("{}: {error}; it is done, but a restart undoes it", file.display());
+                (standing.to_vec(), said)
+            });
+        }
+        let kept = self.warning().filter(|_| became.is_ok());
         let answer = became.err().unwrap_or("done");
         let line = Line { at_s: act.at_s, by: &act.by, order: &act.order, answer };
         let logged = self.log(&line).err().map(|error| {
@@ -86,14 +112,33 @@ impl Ledger {
         (!failed.is_empty()).then(|| failed.join("; "))
     }
 
-    /// Writes the standing orders, durably and at once or not at all.
+    /// Why a restart would undo what stands, if so.
+    pub fn warning(&self) -> Option<String> {
+        self.unwritten.as_ref().map(|(_, why)| why.clone())
+    }
+
+    /// Tries again to write what could not be written; whether all is.
+    pub fn again(&mut self) -> bool {
+        self.unwritten.take().is_none_or(|(standing, why)| {
+            let done = self.keep(&standing).is_ok();
+            self.unwritten = (!done).then_some((standing, why));
+            done
+        })
+    }
+
+    /// Writes the standing orders, durably and at once or not at all, where room was kept for them; and keeps room for
+    /// the next.
     fn keep(&self, standing: &[Act]) -> io::Result<()> {
-        let beside = self.directory.join("orders.new");
-        let mut out = File::create(&beside)?;
-        out.write_all(&serde_json::to_vec_pretty(standing)?)?;
-        out.sync_all()?;
+        let beside = self.beside();
+        write(&beside, &serde_json::to_vec_pretty(standing)?)?;
         fs::rename(&beside, self.standing_file())?;
-        File::open(&self.directory)?.sync_all()
+        File::open(&self.directory)?.sync_all()?;
+        if let Err(error) = write(&beside, b"") {
+            tracing::warn!(
+                file = %beside.display(), %error, "no room is kept for the next order: make room"
+            );
+        }
+        Ok(())
     }
 
     /// The file that is written to, or that with this age.
@@ -123,11 +168,24 @@ impl Ledger {
     }
 }
 
+/// Writes over what is there, with blanks up to the room that is kept.
+fn write(file: &Path, text: &[u8]) -> io::Result<()> {
+    let mut padded = text.to_vec();
+    padded.resize(text.len().max(ROOM), b' ');
+    let mut out = OpenOptions::new().write(true).create(true).truncate(false).open(file)?;
+    out.write_all(&padded)?;
+    out.set_len(padded.len() as u64)?;
+    out.sync_all()
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
     use super::*;
+
+    /// At a time that no clock can show.
+    const LATE: &str = r#"[{"at_s":18446744073709551615,"by":"me","order":{"type":"freeze"}}]"#;
 
     fn act(order: Order) -> Act {
         Act { at_s: 7, by: "operator me".to_owned(), order }
@@ -136,7 +194,7 @@ mod tests {
     #[test]
     fn what_stands_is_read_again_and_what_is_damaged_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let ledger = Ledger::of(folder.path());
+        let mut ledger = Ledger::of(folder.path());
         assert_eq!(ledger.standing().unwrap(), []);
         let frozen = act(Order::Freeze { reason: Some("fire".to_owned()) });
         assert_eq!(ledger.note(&frozen, Ok(std::slice::from_ref(&frozen))), None);
@@ -152,7 +210,7 @@ mod tests {
             "at_s": 7, "by": "operator me", "order": { "type": "thaw" }, "answer": "type: no"
         });
         assert_eq!(lines[1..], [thaw]);
-        for damaged in ["", "[", "{}", "[{\"at_s\":1}]"] {
+        for damaged in ["", "[", "{}", "[{\"at_s\":1}]", LATE] {
             fs::write(folder.path().join("orders.json"), damaged).unwrap();
             let said = ledger.standing().unwrap_err().to_string();
             assert!(said.contains("orders.json: ") && said.contains("remove it"), "{said}");
@@ -165,13 +223,14 @@ mod tests {
     #[test]
     fn the_log_is_bounded_and_its_latest_lines_stay() {
         let folder = tempfile::tempdir().unwrap();
-        let ledger = Ledger { directory: folder.path().to_owned(), most: 300 };
+        let mut ledger = Ledger { most: 300, ..Ledger::of(folder.path()) };
         for at_s in 0..100 {
             assert_eq!(ledger.note(&Act { at_s, ..act(Order::Thaw {}) }, Err("no")), None);
         }
         let files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(Result::unwrap).collect();
-        assert_eq!(files.len(), 8, "{files:?}");
-        assert!(files.iter().all(|file| file.metadata().unwrap().len() <= 300));
+        assert_eq!(files.len(), 9, "{files:?}");
+        let is_log = |file: &&fs::DirEntry| file.path().extension().unwrap() == "jsonl";
+        assert!(files.iter().filter(is_log).all(|file| file.metadata().unwrap().len() <= 300));
         let last = fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
         assert!(last.contains("\"at_s\":99"), "{last}");
     }
@@ -179,8 +238,30 @@ mod tests {
     #[test]
     fn a_state_that_can_not_be_written_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let ledger = Ledger::of(&folder.path().join("gone"));
-        let said = ledger.note(&act(Order::Thaw {}), Ok(&[])).unwrap();
+        let gone = folder.path().join("gone");
+        let mut ledger = Ledger::of(&gone);
+        let frozen = act(Order::Freeze { reason: None });
+        let said = ledger.note(&frozen, Ok(std::slice::from_ref(&frozen))).unwrap();
         assert!(said.contains("a restart undoes it") && said.contains("audit.jsonl"), "{said}");
+        // Who looks later is told, too, until it is written.
+        assert!(!ledger.again());
+        assert!(ledger.warning().unwrap().contains("a restart undoes it"));
+        fs::create_dir(&gone).unwrap();
+        assert!(ledger.again());
+        assert_eq!((ledger.warning(), ledger.standing().unwrap()), (None, vec![frozen]));
+    }
+
+    /// What is written takes the place of what kept it.
+    #[test]
+    fn room_is_kept_for_an_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ledger = Ledger::of(folder.path());
+        let room = || fs::metadata(folder.path().join("orders.new")).unwrap().len();
+        assert_eq!(room(), ROOM as u64);
+        let frozen = act(Order::Freeze { reason: None });
+        ledger.note(&frozen, Ok(std::slice::from_ref(&frozen)));
+        let written = fs::metadata(folder.path().join("orders.json")).unwrap().len();
+        assert_eq!((room(), written), (ROOM as u64, ROOM as u64));
+        assert_eq!(ledger.standing().unwrap(), [frozen]);
     }
 }

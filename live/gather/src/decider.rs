@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::{Declared, Directive, Directives, JobId, Network, NodeId, Observation, Order, Request};
+use model::{
+    Declared, Directive, Directives, HubOrder, JobId, Network, NodeId, Observation, Request,
+};
 use policy::{Policy, PolicyError};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -16,7 +18,7 @@ pub(crate) struct Decider {
     network: Network,
     began: Instant,
     next: u32,
-    requests: HashMap<JobId, mpsc::UnboundedSender<Arc<Order>>>,
+    requests: HashMap<JobId, mpsc::UnboundedSender<Arc<HubOrder>>>,
     out: Directives,
 }
 
@@ -40,7 +42,7 @@ impl Decider {
         sizes: Vec<u32>,
         holders: Vec<NodeId>,
         copies: usize,
-    ) -> (JobId, mpsc::UnboundedReceiver<Arc<Order>>) {
+    ) -> (JobId, mpsc::UnboundedReceiver<Arc<HubOrder>>) {
         let id = JobId(self.next);
         self.next = self.next.wrapping_add(1);
         let (to, orders) = mpsc::unbounded_channel();

@@ -1,7 +1,6 @@
 //! The hub beside a memcached server: it collects from its rack, packs, and passes on.
 
 mod job;
-mod pace;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

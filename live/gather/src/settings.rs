@@ -9,7 +9,7 @@ use document::topology::buffer;
 use document::{Document, DocumentError, policies};
 use md5::{Digest as _, Md5};
 use model::{Buffer, LinkSpec, MSS, NodeKind, Topology};
-use policy::{Descriptor, DirectiveKind, Parameters};
+use policy::{Descriptor, DirectiveKind, Need, Parameters};
 use units::{Bytes, Rate, Span};
 
 use crate::command::Bounds;
@@ -99,7 +99,7 @@ impl Settings {
         let mut root = Value::root(&document).fields()?;
         let named = root.need("policy", "{ name = \"sicc\" }")?;
         let policy = read_policy(&named)?;
-        let needs_hubs = policy.0.name.starts_with("sicc");
+        let needs_hubs = policy.0.needs(Need::Hubs);
         let pool = root.need("pool", "a [pool] table with hashing and copies")?;
         let mut fields = pool.fields()?;
         let named = [("ketama", Hashing::Ketama), ("rendezvous", Hashing::Rendezvous)];

@@ -5,10 +5,11 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{CertificateError, ClientConfig, RootCertStore, ServerConfig};
 use x509_parser::{parse_x509_certificate, parse_x509_crl};
 
 use crate::identity::{Identity, Role};
@@ -207,6 +208,55 @@ pub fn client(files: &Files) -> Result<ClientConfig, TlsError> {
         .with_client_auth_cert(loaded.chain, loaded.key)
         .map_err(|error| unpaired(files, &error))
 }
+
+/// Whether peers with the same authority would take our own certificate now: its authority, its time, its purpose, and
+/// whom it names. `name` is what it must name, where that matters.
+///
+/// # Errors
+/// They would not, or a file can't be used.
+pub fn check(files: &Files, role: Role, name: Option<&str>) -> Result<(), TlsError> {
+    let Loaded { roots, chain, .. } = load(files)?;
+    let wrong = |reason: String| TlsError::new(&files.certificate, reason);
+    let (own, between) = chain.split_first().ok_or_else(|| wrong("is empty".to_owned()))?;
+    let named = Identity::of_certificate(own).map_err(|nameless| wrong(nameless.to_string()))?;
+    if named.role != role || name.is_some_and(|name| name != named.name) {
+        let wanted = name.map(|name| format!(" {name}")).unwrap_or_default();
+        return Err(wrong(format!("is for the {named}; name that of the {role}{wanted}")));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let (now, purpose) =
+        (UnixTime::now(), if role == Role::Controller { "server" } else { "client" });
+    let taken = if role == Role::Controller {
+        let algorithms = provider.signature_verification_algorithms.all;
+        ParsedCertificate::try_from(own).and_then(|own| {
+            verify_server_cert_signed_by_trust_anchor(&own, &roots, between, now, algorithms)
+        })
+    } else {
+        WebPkiClientVerifier::builder_with_provider(roots, provider)
+            .build()
+            .map_err(|error| TlsError::new(&files.ca, error.to_string()))?
+            .verify_client_cert(own, between, now)
+            .map(drop)
+    };
+    taken.map_err(|error| {
+        wrong(match error {
+            rustls::Error::InvalidCertificate(
+                CertificateError::Expired | CertificateError::ExpiredContext { .. },
+            ) => "has expired; make a new one with `watermaster certs`".to_owned(),
+            rustls::Error::InvalidCertificate(
+                CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+            ) => "is not valid yet; set the clock, or make a new one".to_owned(),
+            rustls::Error::InvalidCertificate(
+                CertificateError::UnknownIssuer | CertificateError::BadSignature,
+            ) => format!("is not signed by {}; name its authority", files.ca.display()),
+            rustls::Error::InvalidCertificate(
+                CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. },
+            ) => format!("is not for a {purpose}; make one with `watermaster certs`"),
+            error => error.to_string(),
+        })
+    })
+}
+
 /// Why a connection, perhaps with TLS, is no more, in our own words where there are some.
 pub fn why_lost(error: &io::Error) -> String {
     let why = error.get_ref().and_then(|why| why.downcast_ref());
@@ -227,6 +277,8 @@ pub fn why_lost(error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
     use super::*;
 
     #[test]
@@ -242,5 +294,74 @@ mod tests {
         let told = why_lost(&io::Error::new(ErrorKind::InvalidData, foreign));
         assert!(told.contains("does not speak TLS"), "{told}");
         assert_eq!(why_lost(&io::Error::other("something else")), "something else");
+    }
+
+    /// A certificate that the authority of a folder signs, valid until so many seconds from now.
+    fn sign(folder: &Path, usage: rcgen::ExtendedKeyUsagePurpose, until: i64) -> Files {
+        let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+        let key = rcgen::KeyPair::from_pem(&read("ca.key")).unwrap();
+        let issuer = rcgen::Issuer::from_ca_cert_pem(&read("ca.crt"), key).unwrap();
+        let mut parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        parameters.distinguished_name.push(rcgen::DnType::OrganizationalUnitName, "controller");
+        parameters.distinguished_name.push(rcgen::DnType::CommonName, "c");
+        parameters.extended_key_usages = vec![usage];
+        let now = std::time::SystemTime::now();
+        let ago = |seconds: i64| {
+            let span = std::time::Duration::from_secs(seconds.unsigned_abs());
+            if seconds < 0 { now.checked_sub(span) } else { now.checked_add(span) }.unwrap()
+        };
+        parameters.not_before = ago(-7_200).into();
+        parameters.not_after = ago(until).into();
+        let own = rcgen::KeyPair::generate().unwrap();
+        let made = parameters.signed_by(&own, &issuer).unwrap();
+        let files = files(folder, "controller-signed");
+        std::fs::write(&files.certificate, made.pem()).unwrap();
+        std::fs::write(&files.key, own.serialize_pem()).unwrap();
+        files
+    }
+
+    fn files(folder: &Path, of: &str) -> Files {
+        Files {
+            ca: folder.join("ca.crt"),
+            certificate: folder.join(format!("{of}.crt")),
+            key: folder.join(format!("{of}.key")),
+            crl: None,
+        }
+    }
+
+    #[test]
+    fn a_certificate_that_peers_would_not_take_is_told_before() {
+        let folder = std::env::temp_dir().join(format!("watermaster-tls-{}", std::process::id()));
+        let (ours, others) = (folder.join("ours"), folder.join("others"));
+        let order = |role, name: &str| crate::certs::Order {
+            identity: Identity { role, name: name.to_owned() },
+            reached_by: Vec::new(),
+        };
+        let orders =
+            [order(Role::Controller, "c"), order(Role::Agent, "h1"), order(Role::Operator, "me")];
+        for at in [&ours, &others] {
+            crate::certs::make(at, &orders, true).unwrap();
+        }
+        let told = |files: &Files, role, name| check(files, role, name).unwrap_err().to_string();
+        check(&files(&ours, "controller-c"), Role::Controller, None).unwrap();
+        let agent = files(&ours, "agent-h1");
+        check(&agent, Role::Agent, Some("h1")).unwrap();
+        let said = told(&agent, Role::Agent, Some("h2"));
+        assert!(said.ends_with("is for the agent h1; name that of the agent h2"), "{said}");
+        let said = told(&files(&ours, "operator-me"), Role::Agent, Some("h1"));
+        assert!(said.contains("is for the operator me"), "{said}");
+        for (of, role) in [("agent-h1", Role::Agent), ("controller-c", Role::Controller)] {
+            let foreign = Files { ca: others.join("ca.crt"), ..files(&ours, of) };
+            let said = told(&foreign, role, None);
+            assert!(said.contains("is not signed by"), "{said}");
+        }
+        let server = || rcgen::ExtendedKeyUsagePurpose::ServerAuth;
+        check(&sign(&ours, server(), 3_600), Role::Controller, None).unwrap();
+        let said = told(&sign(&ours, server(), -3_600), Role::Controller, None);
+        assert!(said.contains("has expired"), "{said}");
+        let client = rcgen::ExtendedKeyUsagePurpose::ClientAuth;
+        let said = told(&sign(&ours, client, 3_600), Role::Controller, None);
+        assert!(said.contains("is not for a server"), "{said}");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -346,7 +346,11 @@ impl Controller {
         for channel in self.agents.take_addressed() {
             if let Some(hosts) = self.agents.to_retell(channel) {
                 let everything = self.everything(&hosts);
-                self.agents.retell(channel, everything);
+                let is_here = |of: &&Connection| {
+                    self.view.host_at(of.source.ip()).is_some_and(|host| hosts.contains(&host))
+                };
+                let left: Vec<Connection> = self.agents.left().filter(is_here).copied().collect();
+                self.agents.retell(channel, everything, &left);
             }
             let unconfirm = |connection| self.desired.confirm(connection, None);
             if let Some(commands) = self.agents.take_commands(&self.context, channel, unconfirm) {

@@ -17,6 +17,7 @@ use units::{Rate, Span, Time};
 use super::Controller;
 use crate::agents::Agent;
 use crate::applications::registry::{Flow, Job};
+use crate::applications::selector::Selector;
 use crate::config::Enforcement;
 use crate::fabric::discovery::PROBES;
 use crate::failures::Failures;
@@ -112,6 +113,7 @@ impl Answers<'_> {
                     paced: agent
                         .grants
                         .keys()
+                        .chain(agent.failures.connections().filter(|c| self.outlasts(agent, c)))
                         .filter(|c| self.is_held(agent, c) && !unseen.contains_key(c))
                         .count(),
                     unseen: agent.grants.keys().filter(|c| unseen.contains_key(c)).count(),
@@ -237,16 +239,64 @@ impl Answers<'_> {
                 load.measured = load.measured + self.measured(flow).unwrap_or(Rate::ZERO);
             }
         }
+        // What stands of flows that have ended.
+        for agent in self.agents.iter() {
+            for of in agent.failures.connections().filter(|of| self.outlasts(agent, of)) {
+                let rate = self.desired.confirmed(of).filter(|_| self.is_held(agent, of));
+                let (Some(rate), Some(ends)) = (rate, self.view.ends(of)) else { continue };
+                if !self.registry.carrying(of).0.is_empty() {
+                    continue;
+                }
+                for link in self.view.path(ends, 0).into_iter().filter(|link| matters(*link)) {
+                    let load = loads.entry(link).or_default();
+                    load.enforced = load.enforced + rate;
+                }
+            }
+        }
         loads
+    }
+
+    /// Whether a connection that an agent failed to let go has no grant any more.
+    fn outlasts(&self, agent: &Agent, connection: &Connection) -> bool {
+        agent.failures.is_rates_end(connection) && !agent.grants.contains_key(connection)
+    }
+
+    /// How many limits are in force, of rates, windows and classes.
+    fn in_force(&self) -> usize {
+        let stands = |of: &&Connection| {
+            let host = self.view.host_at(of.source.ip());
+            match host.and_then(|host| self.agents.acting_for(host)) {
+                Some((_, agent)) => self.is_held(agent, of),
+                None => self.is_left(of),
+            }
+        };
+        let rates = match self.context.enforcement {
+            Enforcement::Pacing => self.desired.all_confirmed().filter(stands).count(),
+            Enforcement::Meters => {
+                self.registry.flows().filter(|(_, flow)| self.enforced(flow).is_some()).count()
+            }
+        };
+        let sure = self.agents.iter().filter(|agent| self.doubt(agent).is_none());
+        rates + sure.map(|agent| agent.failures.standing()).sum::<usize>()
+    }
+
+    /// Whether the lease of a limit whose agent is gone still lasts.
+    fn is_left(&self, connection: &Connection) -> bool {
+        self.agents.left_until(connection).is_some_and(|until| until > self.now)
     }
 
     fn problems(&self, unseen: &BTreeMap<Connection, Time>) -> Vec<String> {
         let mut problems = Vec::new();
         if let Some(act) = &self.orders.frozen {
             let by = by(act);
-            problems.push(format!(
-                "DECISIONS ARE FROZEN {by}: no limit is in force until `watermaster order thaw`"
-            ));
+            let but = match self.in_force() {
+                0 => "no limit is in force until `watermaster order thaw`".into(),
+                stand => format!(
+                    "no limit is to be in force until `watermaster order thaw`, but {stand} of before still stand: \
+                     their end is not confirmed, or failed"
+                ),
+            };
+            problems.push(format!("DECISIONS ARE FROZEN {by}: {but}"));
         }
         if let Some((agent, epoch)) = self.outranked() {
             problems.push(format!(
@@ -300,7 +350,9 @@ impl Answers<'_> {
             }
         }
         for agent in self.agents.iter() {
-            let failures = agent.failures.summary();
+            let held =
+                |of: &Connection| self.desired.confirmed(of).filter(|_| self.is_held(agent, of));
+            let failures = agent.failures.summaries(held);
             let contradictions = agent.contradictions.iter(self.now).cloned();
             let all = failures.into_iter().chain(contradictions);
             problems.extend(all.map(|what| format!("agent {}: {what}", agent.identity)));
@@ -462,7 +514,10 @@ impl Answers<'_> {
 
     /// Whether an agent has confirmed the rate of a connection and its lease can still stand.
     fn is_held(&self, agent: &Agent, connection: &Connection) -> bool {
-        self.desired.confirmed(connection).is_some() && self.doubt(agent).is_none()
+        let left = self.agents.left_until(connection);
+        self.desired.confirmed(connection).is_some()
+            && self.doubt(agent).is_none()
+            && left.is_none_or(|until| until > self.now)
     }
 
     /// What limits of a flow are about: its connections, or what one meter holds.
@@ -482,7 +537,10 @@ impl Answers<'_> {
                 self.silence_of(node).is_none().then_some(rate)
             }
             Enforcement::Pacing => {
-                let is_held = self.is_held(agent?, connection) && self.is_seen(agent?, flow);
+                let is_held = match agent {
+                    Some(agent) => self.is_held(agent, connection) && self.is_seen(agent, flow),
+                    None => self.is_left(connection),
+                };
                 self.desired.confirmed(connection).filter(|_| is_held)
             }
         };
@@ -506,8 +564,10 @@ impl Answers<'_> {
             return Some(format!("switch {}: {failure}", self.view.node_name(node)));
         }
         let failures = self.agents.acting_for(flow.ends.0).map(|(_, agent)| &agent.failures);
-        let of =
-            |f: &Failures, c: &Connection| f.rate(c).or_else(|| f.priority(c)).map(String::from);
+        let of = |f: &Failures, c: &Connection| {
+            let class = || f.priority(c).map(|reason| format!("its class: {reason}"));
+            f.rate(c).map(String::from).or_else(class)
+        };
         let mut carriers = self.registry.carriers(&flow.selector);
         let own = failures.and_then(|failures| carriers.find_map(|carrier| of(failures, &carrier)));
         let at_switches = || {
@@ -516,7 +576,51 @@ impl Answers<'_> {
                 _ => None,
             })
         };
-        own.or_else(at_switches)
+        let of_before = || {
+            let mut all = self.windows_of_before(id, flow).into_iter();
+            all.find_map(|(what, failed)| Some(format!("{}: {what} still stands", failed?)))
+        };
+        own.or_else(at_switches).or_else(of_before).or_else(|| self.unidentified(flow))
+    }
+
+    /// Why a process that a flow names, and of which nothing was seen, is not looked for.
+    fn unidentified(&self, flow: &Flow) -> Option<String> {
+        if self.registry.carriers(&flow.selector).next().is_some() {
+            return None;
+        }
+        let Selector { source, destination, .. } = flow.selector;
+        [(flow.ends.0, source), (flow.ends.1, destination)].into_iter().find_map(|(host, of)| {
+            let (_, agent) = self.agents.acting_for(host).filter(|_| of.is_some())?;
+            let (name, reason) = (&agent.identity, agent.failures.processes()?);
+            Some(format!("agent {name} failed to look for its process: {reason}"))
+        })
+    }
+
+    /// Windows that stand on a flow's path otherwise than is wanted there, and why each has not ended.
+    fn windows_of_before(&self, id: FlowId, flow: &Flow) -> Vec<(String, Option<String>)> {
+        let mut all = Vec::new();
+        for link in self.view.path(flow.ends, u64::from(id.0)) {
+            let at = self.view.start(link);
+            let agent = self.agents.acting_for(at).map(|(_, agent)| agent);
+            let Some(agent) = agent.filter(|agent| self.doubt(agent).is_none()) else {
+                continue;
+            };
+            let (node, interface) =
+                (self.view.node_name(at), &self.view.links[link.index()].interface);
+            let of = self.registry.carriers(&flow.selector).map(Some).chain([None]);
+            for of in of {
+                let caps = agent.failures.standing_window(node, interface, of);
+                let Some(caps) = caps.filter(|caps| agent.caps_of(link, of) != Some(*caps)) else {
+                    continue;
+                };
+                let what = self.capping(&caps, node);
+                let reason = agent.failures.window(node, interface, of);
+                let failed =
+                    reason.map(|reason| format!("agent {} failed: {reason}", agent.identity));
+                all.push((what, failed));
+            }
+        }
+        all
     }
 
     /// The caps of a flow's window on its path: in words, and whether they stand.
@@ -529,11 +633,7 @@ impl Answers<'_> {
             let (caps, is_own) = self.desired.window(link, id)?;
             let of = if is_own { carriers.iter().copied().map(Some).collect() } else { vec![None] };
             let at = self.view.start(link);
-            let at_node = self.view.node_name(at);
-            let what = match caps.constant() {
-                Some(cap) => format!("a window of {} at {at_node}", cap.least(self.context.mss)),
-                None => format!("{} at {at_node}", self.prepared(&caps)),
-            };
+            let what = self.capping(&caps, self.view.node_name(at));
             let standing = match self.agents.acting_for(at).filter(|_| self.agent_caps(at)) {
                 Some((_, agent)) => match worst(&of, |of| self.window_by_agent(agent, link, *of)) {
                     // It leaves windows alone whose scale it doesn't know. It was there when both
@@ -549,13 +649,16 @@ impl Answers<'_> {
         })
     }
 
-    /// Prepared caps in words.
-    fn prepared(&self, caps: &Caps) -> String {
+    /// Caps at a node in words.
+    fn capping(&self, caps: &Caps, node: &str) -> String {
+        if let Some(cap) = caps.constant() {
+            return format!("a window of {} at {node}", cap.least(self.context.mss));
+        }
         let said = Severity::ALL.into_iter().filter_map(|severity| {
             let cap = caps.at(severity)?;
             Some(format!("{} at {severity}", cap.least(self.context.mss)))
         });
-        format!("prepared windows ({})", said.collect::<Vec<_>>().join(", "))
+        format!("prepared windows ({}) at {node}", said.collect::<Vec<_>>().join(", "))
     }
 
     fn window_by_agent(&self, agent: &Agent, link: LinkId, of: Option<Connection>) -> Standing {

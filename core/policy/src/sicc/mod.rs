@@ -19,7 +19,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
 use model::{
-    Declared, Directive, Directives, JobId, Measured, Network, Observation, Order, Request,
+    Declared, Directive, Directives, HubOrder, JobId, Measured, Network, Observation, Request,
 };
 use units::Time;
 
@@ -105,7 +105,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         BETA.published("section 4.4"),
         THRESHOLD.published("section 4.4"),
     ],
-    needs: &[Need::Requests],
+    needs: &[Need::Requests, Need::Hubs],
     directives: &[DirectiveKind::Gather],
     is_max_min: false,
     build: |given| Ok(Box::new(Sicc::new(Parameters::from_given(given), Choice::First))),
@@ -198,7 +198,7 @@ impl Sicc {
         let front = state::Front::new(network, request.front, received, requests);
         let (state, gathering) =
             State::new(&self.parameters, self.choice, racks, Arc::clone(request), &holders, &front);
-        self.orders.push(order(request.id, Order::Gather(gathering)));
+        self.orders.push(order(request.id, HubOrder::Gather(gathering)));
         self.requests.insert(request.id, state);
     }
 }
@@ -235,6 +235,6 @@ impl Policy for Sicc {
     }
 }
 
-fn order(request: JobId, order: Order) -> Directive {
+fn order(request: JobId, order: HubOrder) -> Directive {
     Directive::Gather { request, order: Arc::new(order) }
 }

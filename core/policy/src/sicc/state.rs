@@ -5,7 +5,9 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use model::{Buffer, Gathering, Hub, LinkSpec, Network, NodeId, Order, Request, Sample, Way};
+use model::{
+    Buffer, Gathering, HEADER, Hub, HubOrder, LinkSpec, MSS, Network, NodeId, Request, Sample, Way,
+};
 use units::{Bytes, Rate, Span};
 
 use super::redirect::{Load, mean, redirect};
@@ -14,11 +16,9 @@ use super::tree::{self, Swarm, Target};
 use super::{Choice, Parameters, Racks, joint};
 
 /// A full packet on Ethernet, octets.
-const PACKET: Bytes = Bytes::new(1500);
+const PACKET: Bytes = Bytes::new(MSS.get() + HEADER.get());
 /// What tells a speed: eight full packets.
 const ENOUGH: Bytes = Bytes::new(8 * PACKET.get());
-/// IP and TCP header, octets.
-const HEADER: Bytes = Bytes::new(40);
 
 /// What is known of a front end as a request begins.
 #[derive(Clone, Copy, Debug)]
@@ -250,7 +250,7 @@ impl State {
         choice: Choice,
         racks: &Racks,
         sample: &Sample,
-    ) -> Vec<Order> {
+    ) -> Vec<HubOrder> {
         for object in &sample.arrived {
             if let Some(pending) = self.pending.get_mut(*object as usize) {
                 *pending = false;
@@ -292,7 +292,7 @@ impl State {
                 moves.append(&mut self.ask_directly(target, &mut loads));
             }
             if !moves.is_empty() {
-                orders.push(Order::Redirect(moves));
+                orders.push(HubOrder::Redirect(moves));
             }
         }
         if parameters.speed {
@@ -304,7 +304,7 @@ impl State {
             };
             self.divide(choice, &left, wants);
             if self.speeds != before {
-                orders.push(Order::Speeds(self.speeds.clone()));
+                orders.push(HubOrder::Speeds(self.speeds.clone()));
             }
         }
         orders
@@ -453,8 +453,9 @@ impl State {
         moves
     }
 
-    /// A hub died: its backup takes over, and what it alone was asked for comes from replicas.
-    pub(super) fn replace(&mut self, racks: &Racks, hub: u32) -> Vec<Order> {
+    /// A hub died: its backup takes over, and what it alone was asked for comes from replicas. What
+    /// no other server has the front end asks for itself where no backup does: hubs die alone too.
+    pub(super) fn replace(&mut self, racks: &Racks, hub: u32) -> Vec<HubOrder> {
         let Some(lost) = self.hubs.get(hub as usize).copied() else { return Vec::new() };
         self.dead.push(lost.node);
         let backup = self.backups[hub as usize].take();
@@ -475,14 +476,16 @@ impl State {
                 continue;
             }
             let mut holders = self.request.holders(object as usize).iter();
-            if let Some(&holder) = holders.find(|holder| !self.dead.contains(holder)) {
-                *way = Way { holder, hub: self.swarms.hub(racks, holder) };
-                moves.push((object, *way));
-            }
+            *way = match holders.find(|holder| !self.dead.contains(holder)) {
+                Some(&holder) => Way { holder, hub: self.swarms.hub(racks, holder) },
+                None if node.is_none() => Way { hub: None, ..*way },
+                None => continue,
+            };
+            moves.push((object, *way));
         }
-        let mut orders = vec![Order::Replace { hub, node }];
+        let mut orders = vec![HubOrder::Replace { hub, node }];
         if !moves.is_empty() {
-            orders.push(Order::Redirect(moves));
+            orders.push(HubOrder::Redirect(moves));
         }
         orders
     }

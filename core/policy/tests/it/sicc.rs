@@ -9,8 +9,8 @@ use crate::desk::tell;
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome, Variable};
 use model::build::{Access, racks};
 use model::{
-    Buffer, Declared, Directive, Directives, Gathering, Hub, JobId, LEAST_RATE, LinkSpec, Measured,
-    Network, NodeId, Order, Request, Sample,
+    Buffer, Declared, Directive, Directives, Gathering, Hub, HubOrder, JobId, LEAST_RATE, LinkSpec,
+    Measured, Network, NodeId, Request, Sample, Way,
 };
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
@@ -421,7 +421,7 @@ fn request(network: &Network, seed: u64, objects: usize, copies: usize) -> Reque
     Request { id: JobId(0), front: hosts[0], sizes, holders, copies, spare: Vec::new() }
 }
 
-fn orders(directives: &Directives) -> Vec<&Order> {
+fn orders(directives: &Directives) -> Vec<&HubOrder> {
     directives
         .iter()
         .filter_map(|directive| match directive {
@@ -443,7 +443,7 @@ fn begun(
     let gather = Declared::Gather(Arc::new(request.clone())).into();
     tell(&mut *policy, Time::ZERO, network, &gather, &mut out);
     match orders(&out)[..] {
-        [Order::Gather(gathering)] => {
+        [HubOrder::Gather(gathering)] => {
             let speeds = gathering.hubs.iter().map(|hub| hub.speed).collect();
             (policy, gathering.clone(), speeds)
         }
@@ -566,12 +566,16 @@ fn joint_orders_where_it_gains() {
         out
     };
     let out = advanced(&of(3), 4, 2);
-    let [Order::Redirect(moves), Order::Speeds(_)] = orders(&out)[..] else { panic!("{out:?}") };
+    let [HubOrder::Redirect(moves), HubOrder::Speeds(_)] = orders(&out)[..] else {
+        panic!("{out:?}")
+    };
     assert!(moves.len() > 100, "{}", moves.len());
     assert!(moves.iter().all(|(_, way)| way.hub != Some(2)), "to hubs that keep up");
     // Without replicas the front end asks itself, N at a time.
     let out = advanced(&of(1), 4, 2);
-    let [Order::Redirect(moves), Order::Speeds(_)] = orders(&out)[..] else { panic!("{out:?}") };
+    let [HubOrder::Redirect(moves), HubOrder::Speeds(_)] = orders(&out)[..] else {
+        panic!("{out:?}")
+    };
     assert!(moves.len() == 4 && moves.iter().all(|(_, way)| way.hub.is_none()), "{moves:?}");
     assert!(advanced(&of(3), 4, 99).is_empty(), "all keep up");
     assert!((0..4).all(|slow| advanced(&of(3), 2, slow).is_empty()), "a tree");
@@ -608,12 +612,12 @@ fn a_dead_hub_is_replaced_and_its_objects_come_from_replicas() {
         tell(&mut *policy, Time::ZERO, &network, &lost, &mut out);
         for order in orders(&out) {
             match order {
-                Order::Replace { hub: 0, node: Some(node) } if round == 0 => {
+                HubOrder::Replace { hub: 0, node: Some(node) } if round == 0 => {
                     assert!(!dead.contains(node));
                     hubs[0].as_mut().unwrap().node = *node;
                 }
-                Order::Replace { hub: 0, node: None } if round == 1 => hubs[0] = None,
-                Order::Redirect(moves) => {
+                HubOrder::Replace { hub: 0, node: None } if round == 1 => hubs[0] = None,
+                HubOrder::Redirect(moves) => {
                     moves.iter().for_each(|(object, way)| ways[*object as usize] = *way);
                 }
                 other => panic!("{other:?}"),
@@ -632,6 +636,29 @@ fn a_dead_hub_is_replaced_and_its_objects_come_from_replicas() {
     assert!(out.is_empty(), "there is no such hub");
 }
 
+/// Nobody takes its place, and no other server has its objects: the front end asks the servers.
+#[test]
+fn what_a_dead_hub_alone_could_get_is_asked_for_directly() {
+    let network = network(1, 2, 10);
+    let request = request(&network, 11, 50, 1);
+    let (mut policy, _, _) = begun(&network, "sicc", &Parameters::default(), &request);
+    let mut moved = Vec::new();
+    for _ in 0..2 {
+        let mut out = Directives::new();
+        let lost = Measured::HubLost { request: JobId(0), hub: 0 }.into();
+        tell(&mut *policy, Time::ZERO, &network, &lost, &mut out);
+        for order in orders(&out) {
+            if let HubOrder::Redirect(moves) = order {
+                moved.extend(moves.iter().copied());
+            }
+        }
+    }
+    assert_eq!(moved.len(), 50);
+    for (object, way) in moved {
+        assert_eq!(way, Way { holder: request.holders(object as usize)[0], hub: None });
+    }
+}
+
 /// A hub at a tenth of its speed: what it has left goes to others, and so does its speed.
 #[test]
 fn an_overloaded_hub_is_relieved() {
@@ -647,7 +674,7 @@ fn an_overloaded_hub_is_relieved() {
     let mut out = Directives::new();
     tell(&mut *policy, Time::ZERO, &network, &sample.clone().into(), &mut out);
     match orders(&out)[..] {
-        [Order::Redirect(moves), Order::Speeds(after)] => {
+        [HubOrder::Redirect(moves), HubOrder::Speeds(after)] => {
             assert!(moves.len() > 100, "{}", moves.len());
             for (object, way) in moves {
                 assert_eq!(gathering.ways[*object as usize].hub, Some(2));
@@ -697,7 +724,7 @@ fn hubs_that_keep_up_share_what_others_leave_at_once() {
         let mut out = Directives::new();
         tell(&mut *policy, Time::ZERO, &network, &advanced, &mut out);
         for order in orders(&out) {
-            let Order::Speeds(new) = order else { panic!("{order:?}") };
+            let HubOrder::Speeds(new) = order else { panic!("{order:?}") };
             speeds.clone_from(new);
         }
         let even = GIGABIT.fraction(1, if period < 4 { 8 } else { 2 });

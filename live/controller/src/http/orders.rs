@@ -1,7 +1,7 @@
 //! What operators order.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Extension;
 use axum::body::Body;
@@ -14,8 +14,11 @@ use tokio::sync::oneshot;
 use super::answers::{Wrong, json, may_order, may_see_all};
 use super::applications::{missing, plain, take};
 use crate::hub::{Admission, Ending, Hub, Role};
+use crate::ledger::Ledger;
 use crate::owner::Event;
 
+/// How long to wait before what could not be written down is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
 /// Longest order, in octets.
 const MOST: usize = 16 << 10;
 
@@ -26,7 +29,8 @@ pub async fn standing(
 ) -> Result<Response, Wrong> {
     may_see_all(&admission)?;
     let standing = hub.ask(&hub.operators, |answers| answers.orders()).await?;
-    Ok(json(&Orders { standing, warning: None }))
+    let warning = hub.ledger.lock().await.warning();
+    Ok(json(&Orders { standing, warning }))
 }
 
 /// `POST /v1/orders`: an order. Answered when it is carried out and written down, by what stands then.
@@ -67,7 +71,7 @@ fn read(body: &[u8]) -> Result<Order, Wrong> {
 
 async fn carry_out(hub: Arc<Hub>, act: Act) -> Result<Orders, Wrong> {
     // One after another: what is written down last is what stands.
-    let ledger = Arc::clone(&hub.ledger).lock_owned().await;
+    let mut ledger = Arc::clone(&hub.ledger).lock_owned().await;
     let (sender, answer) = oneshot::channel();
     hub.tell(&hub.operators, Event::Ordered(act.clone(), sender)).await?;
     let became = answer.await.map_err(|_| Ending)?;
@@ -92,9 +96,22 @@ async fn carry_out(hub: Arc<Hub>, act: Act) -> Result<Orders, Wrong> {
     }
     if let Some(warning) = &warning {
         tracing::error!(warning, "an order is not written down");
+        tokio::spawn(write_later(Arc::clone(&hub.ledger)));
     }
     let wrong = |refusal: control::Refusal| {
         Wrong::new(StatusCode::UNPROCESSABLE_ENTITY, refusal.field, refusal.reason)
     };
     became.map(|standing| Orders { standing, warning }).map_err(wrong)
+}
+
+/// Tries until what stands is written.
+async fn write_later(ledger: Arc<tokio::sync::Mutex<Ledger>>) {
+    loop {
+        tokio::time::sleep(AGAIN).await;
+        let mut ledger = Arc::clone(&ledger).lock_owned().await;
+        let tried = tokio::task::spawn_blocking(move || ledger.again()).await;
+        if tried.unwrap_or(true) {
+            return;
+        }
+    }
 }

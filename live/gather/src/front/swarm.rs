@@ -1,10 +1,11 @@
 //! One request, gathered as the policy orders.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use model::{Gathering, Hub, JobId, Measured, NodeId, Observation, Order, Sample, Way};
+use model::gather::{Course, Step, frames};
+use model::{HubOrder, JobId, Measured, NodeId, Observation};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
@@ -17,9 +18,6 @@ use crate::hubs::{Event, Listening, Outcome};
 use crate::message::{Message, Wanted};
 use crate::pool::{Answers, Fault};
 
-/// IP and TCP header of a packet, and payload of a full one, octets.
-const HEADER: u64 = 40;
-const FULL: u64 = 1460;
 /// Objects that a message to a hub names at most.
 const NAMED: usize = 256;
 
@@ -39,22 +37,14 @@ struct Swarm<'a> {
     /// Copies of each object in turn.
     holders: &'a [u32],
     deadline: Instant,
-    ways: Vec<Way>,
-    hubs: Vec<Hub>,
-    packed: bool,
+    course: Course,
     /// By hub: when it was last heard.
     heard: Vec<Instant>,
-    received: Vec<Bytes>,
     /// Servers whose hub knows of the request, and those whose hub is lost.
     introduced: BTreeSet<u32>,
     lost: BTreeSet<u32>,
     outcomes: Vec<Option<Outcome>>,
-    left: usize,
-    arrived: Vec<u32>,
     sampled: Instant,
-    most_unanswered: usize,
-    unanswered: usize,
-    to_ask: VecDeque<u32>,
     /// By object: servers that failed it.
     failed: BTreeMap<u32, Vec<u32>>,
     direct: JoinSet<Direct>,
@@ -76,20 +66,12 @@ pub(crate) async fn gather(front: &Inner, id: u64, queries: &[Query], holders: &
         queries,
         holders,
         deadline: began + settings.deadline,
-        ways: Vec::new(),
-        hubs: Vec::new(),
-        packed: false,
+        course: Course::new(queries.len()),
         heard: Vec::new(),
-        received: Vec::new(),
         introduced: BTreeSet::new(),
         lost: BTreeSet::new(),
         outcomes: vec![None; queries.len()],
-        left: queries.len(),
-        arrived: Vec::new(),
         sampled: began,
-        most_unanswered: usize::MAX,
-        unanswered: 0,
-        to_ask: VecDeque::new(),
         failed: BTreeMap::new(),
         direct: JoinSet::new(),
     };
@@ -116,7 +98,7 @@ impl Swarm<'_> {
     async fn run(
         &mut self,
         mut listening: Listening,
-        mut orders: mpsc::UnboundedReceiver<Arc<Order>>,
+        mut orders: mpsc::UnboundedReceiver<Arc<HubOrder>>,
     ) {
         let settings = &self.front.settings;
         let began = Instant::now();
@@ -125,7 +107,7 @@ impl Swarm<'_> {
         // What hubs have not brought in half of the time, servers are asked for directly.
         let half = began + settings.deadline / 2;
         let mut is_direct = false;
-        while self.left > 0 {
+        while !self.course.is_complete() {
             tokio::select! {
                 biased;
                 Some(order) = orders.recv() => self.obey(&order),
@@ -145,166 +127,85 @@ impl Swarm<'_> {
         decider(&self.front.decider).tell(Observation::Measured(what));
     }
 
-    fn has(&self, object: u32) -> bool {
-        self.outcomes.get(object as usize).is_none_or(Option::is_some)
-    }
-
     fn is_ordered(&self, object: u32) -> bool {
-        (object as usize) < self.ways.len() && !self.has(object)
+        (object as usize) < self.course.ways().len() && !self.course.has(object)
     }
 
-    fn obey(&mut self, order: &Order) {
-        match order {
-            Order::Gather(Gathering { hubs, ways, packed }) => {
-                self.hubs.clone_from(hubs);
-                self.ways.clone_from(ways);
-                self.packed = *packed;
-                self.heard = vec![Instant::now(); hubs.len()];
-                self.received = vec![Bytes::ZERO; hubs.len()];
-                let all = 0..u32::try_from(ways.len()).unwrap_or(u32::MAX);
-                self.fetch(all.collect());
-            }
-            Order::Outstanding(queries) => {
-                self.most_unanswered = (*queries).max(1) as usize;
-                self.ask_on();
-            }
-            Order::Speeds(speeds) => {
-                for (place, speed) in speeds.iter().enumerate().take(self.hubs.len()) {
-                    let hub = &mut self.hubs[place];
-                    if std::mem::replace(&mut hub.speed, *speed) != *speed {
-                        let node = hub.node.0;
-                        self.send(node, &Message::Speed(self.id, speed.as_bps()));
+    fn obey(&mut self, order: &HubOrder) {
+        let steps = self.course.obey(order);
+        if let HubOrder::Gather(gathering) = order {
+            self.heard = vec![Instant::now(); gathering.hubs.len()];
+        }
+        for step in steps {
+            match step {
+                Step::Fetch(hub, objects) => self.have_fetched(hub, &objects),
+                Step::Cancel(hub, objects) => {
+                    let line: Vec<u32> = self.course.line(hub).collect();
+                    for hub in line {
+                        let gone = self.course.gone(hub, &objects);
+                        self.tell_hub(hub, &Message::Cancel(self.id, gone));
                     }
                 }
-            }
-            Order::Redirect(moves) => {
-                let mut left = BTreeMap::<u32, Vec<u32>>::new();
-                let moves: Vec<_> =
-                    moves.iter().filter(|(object, _)| self.is_ordered(*object)).collect();
-                for (object, way) in &moves {
-                    let before = std::mem::replace(&mut self.ways[*object as usize], *way);
-                    let other = before.hub.filter(|_| before.hub != way.hub);
-                    if let Some(hub) = other.and_then(|hub| self.hubs.get(hub as usize)) {
-                        left.entry(hub.node.0).or_default().push(*object);
+                Step::Speed(hub) => {
+                    if let Some(speed) = self.course.hubs().get(hub as usize).map(|hub| hub.speed) {
+                        self.tell_hub(hub, &Message::Speed(self.id, speed.as_bps()));
                     }
                 }
-                for (server, objects) in left {
-                    self.send(server, &Message::Cancel(self.id, objects));
+                Step::Parent(hub, objects) => {
+                    let parent = self.parent(hub);
+                    self.tell_hub(hub, &Message::Parent(self.id, parent, objects));
                 }
-                self.fetch(moves.into_iter().map(|(object, _)| *object).collect());
-            }
-            Order::Replace { hub, node } => self.replace(*hub, *node),
-        }
-    }
-
-    fn replace(&mut self, hub: u32, node: Option<NodeId>) {
-        let Some(lost) = self.hubs.get(hub as usize).copied() else { return };
-        let above = if node.is_some() { Some(hub) } else { lost.parent };
-        let behind = |ways: &[Way]| -> Vec<u32> {
-            (0u32..)
-                .zip(ways)
-                .filter(|(_, way)| way.hub == Some(hub))
-                .map(|(object, _)| object)
-                .collect()
-        };
-        let again: Vec<u32> =
-            behind(&self.ways).into_iter().filter(|object| !self.has(*object)).collect();
-        match node {
-            Some(node) => {
-                self.hubs[hub as usize].node = node;
-                let (root, now) = (self.root(hub) as usize, Instant::now());
-                self.heard[root] = now;
-                self.heard[hub as usize] = now;
-                self.fetch(again);
-            }
-            // Nobody else stands for it: the servers are asked directly.
-            None => {
-                for object in &again {
-                    self.ways[*object as usize].hub = None;
+                Step::Replace(hub) => {
+                    let now = Instant::now();
+                    for hub in [Some(hub), self.course.line(hub).last()].into_iter().flatten() {
+                        self.heard[hub as usize] = now;
+                    }
                 }
-                self.fetch(again);
-            }
-        }
-        let children: Vec<u32> = (0u32..)
-            .zip(&self.hubs)
-            .filter(|(_, child)| child.parent == Some(hub))
-            .map(|(child, _)| child)
-            .collect();
-        for child in children {
-            self.hubs[child as usize].parent = above;
-            let wanted = self.wanted_below(child);
-            let (child, parent) = (self.hubs[child as usize].node.0, self.server_of(above));
-            self.send(child, &Message::Parent(self.id, parent, wanted));
-        }
-    }
-
-    fn server_of(&self, hub: Option<u32>) -> Option<u32> {
-        Some(self.hubs.get(hub? as usize)?.node.0)
-    }
-
-    /// The hub that a hub's objects come to the front end from.
-    fn root(&self, mut hub: u32) -> u32 {
-        // Never in a circle; the policy says so, and a bound makes sure.
-        for _ in 0..self.hubs.len() {
-            match self.hubs.get(hub as usize).and_then(|one| one.parent) {
-                Some(parent) => hub = parent,
-                None => break,
-            }
-        }
-        hub
-    }
-
-    fn wanted_below(&self, hub: u32) -> Vec<u32> {
-        let through = |way: &Way| {
-            let mut at = way.hub;
-            for _ in 0..=self.hubs.len() {
-                match at {
-                    Some(this) if this == hub => return true,
-                    Some(this) => at = self.hubs.get(this as usize).and_then(|one| one.parent),
-                    None => return false,
-                }
-            }
-            false
-        };
-        let ways = (0u32..).zip(&self.ways);
-        ways.filter(|(object, way)| !self.has(*object) && through(way))
-            .map(|(object, _)| object)
-            .collect()
-    }
-
-    /// Has hubs, or the front end itself, ask for `objects` as their ways say.
-    fn fetch(&mut self, objects: Vec<u32>) {
-        let mut groups = BTreeMap::<Option<u32>, Vec<u32>>::new();
-        for object in objects {
-            groups.entry(self.ways[object as usize].hub).or_default().push(object);
-        }
-        self.to_ask.extend(groups.remove(&None).unwrap_or_default());
-        for (hub, objects) in groups {
-            let Some(hub) = hub.and_then(|hub| self.hubs.get(hub as usize)).copied() else {
-                self.to_ask.extend(objects);
-                continue;
-            };
-            let left = self.deadline.saturating_duration_since(Instant::now()).as_millis();
-            let parent = self.server_of(hub.parent);
-            for objects in objects.chunks(NAMED) {
-                let wanted = |object: &u32| Wanted {
-                    object: *object,
-                    holder: self.ways[*object as usize].holder.0,
-                    query: self.queries[*object as usize].clone(),
-                };
-                let message = Message::Gather {
-                    request: self.id,
-                    parent,
-                    speed: hub.speed.as_bps(),
-                    packed: self.packed,
-                    patience: u32::try_from(left).unwrap_or(u32::MAX),
-                    wanted: objects.iter().map(wanted).collect(),
-                };
-                self.introduced.insert(hub.node.0);
-                self.send(hub.node.0, &message);
             }
         }
         self.ask_on();
+    }
+
+    /// The server of a hub.
+    fn server_of(&self, hub: u32) -> Option<u32> {
+        self.course.hubs().get(hub as usize).map(|hub| hub.node.0)
+    }
+
+    /// The server of a hub's parent.
+    fn parent(&self, hub: u32) -> Option<u32> {
+        self.server_of(self.course.hubs().get(hub as usize)?.parent?)
+    }
+
+    fn tell_hub(&mut self, hub: u32, message: &Message) {
+        if let Some(server) = self.server_of(hub) {
+            self.send(server, message);
+        }
+    }
+
+    /// Has a hub ask for `objects` as their ways say.
+    fn have_fetched(&mut self, hub: u32, objects: &[u32]) {
+        let Some(to) = self.course.hubs().get(hub as usize).copied() else { return };
+        let left = self.deadline.saturating_duration_since(Instant::now()).as_millis();
+        let parent = self.parent(hub);
+        // Without objects it still has to know that it is a hub.
+        let none = objects.is_empty().then_some(objects);
+        for objects in none.into_iter().chain(objects.chunks(NAMED)) {
+            let wanted = |object: &u32| Wanted {
+                object: *object,
+                holder: self.course.ways()[*object as usize].holder.0,
+                query: self.queries[*object as usize].clone(),
+            };
+            let message = Message::Gather {
+                request: self.id,
+                parent,
+                speed: to.speed.as_bps(),
+                packed: self.course.packed(),
+                patience: u32::try_from(left).unwrap_or(u32::MAX),
+                wanted: objects.iter().map(wanted).collect(),
+            };
+            self.introduced.insert(to.node.0);
+            self.send(to.node.0, &message);
+        }
     }
 
     fn send(&mut self, server: u32, message: &Message) {
@@ -315,11 +216,11 @@ impl Swarm<'_> {
 
     /// A server's hub is gone.
     fn lose(&mut self, server: u32) {
-        if !self.hubs.iter().any(|hub| hub.node.0 == server) || !self.lost.insert(server) {
+        if !self.course.hubs().iter().any(|hub| hub.node.0 == server) || !self.lost.insert(server) {
             return;
         }
         self.front.counters.hubs_lost.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let hubs = (0u32..).zip(&self.hubs).filter(|(_, hub)| hub.node.0 == server);
+        let hubs = (0u32..).zip(self.course.hubs()).filter(|(_, hub)| hub.node.0 == server);
         let hubs: Vec<u32> = hubs.map(|(hub, _)| hub).collect();
         for hub in hubs {
             self.tell(Measured::HubLost { request: self.job, hub });
@@ -331,13 +232,13 @@ impl Swarm<'_> {
             Event::Lost(server) => self.lose(server),
             Event::Objects(server, octets, objects) => {
                 let now = Instant::now();
-                let octets = octets as u64;
-                let frames = Bytes::new(octets + HEADER * octets.div_ceil(FULL));
-                for (place, hub) in self.hubs.iter().enumerate() {
-                    if hub.node.0 == server && hub.parent.is_none() {
-                        self.received[place] += frames;
-                        self.heard[place] = now;
-                    }
+                let frames = frames(Bytes::new(octets as u64));
+                let hubs = (0u32..).zip(self.course.hubs());
+                let heard = hubs.filter(|(_, hub)| hub.node.0 == server && hub.parent.is_none());
+                let heard: Vec<u32> = heard.map(|(hub, _)| hub).collect();
+                for hub in heard {
+                    self.course.receive(hub, frames);
+                    self.heard[hub as usize] = now;
                 }
                 for (object, outcome) in objects {
                     match outcome {
@@ -351,15 +252,13 @@ impl Swarm<'_> {
     }
 
     fn arrive(&mut self, object: u32, outcome: Outcome) {
-        if self.has(object) {
+        if !self.course.arrive(object) {
             return;
         }
         if let Ok(Some(record)) = &outcome {
             self.front.saw_size(record.octets.len());
         }
         self.outcomes[object as usize] = Some(outcome);
-        self.left -= 1;
-        self.arrived.push(object);
     }
 
     /// A server failed an object: the next that holds it is asked, without a hub.
@@ -367,64 +266,39 @@ impl Swarm<'_> {
         if !self.is_ordered(object) {
             return;
         }
-        let failed = self.ways[object as usize].holder.0;
+        let failed = self.course.ways()[object as usize].holder.0;
         self.failed.entry(object).or_default().push(failed);
         match self.next_holder(object) {
-            Some(holder) => {
-                self.ways[object as usize] = Way { holder: NodeId(holder), hub: None };
-                self.to_ask.push_back(object);
-            }
+            Some(holder) => self.course.ask_directly(object, NodeId(holder)),
             None => self.arrive(object, Err(Arc::clone(fault))),
         }
     }
 
     fn next_holder(&self, object: u32) -> Option<u32> {
-        let copies = self.front.settings.copies;
-        let start = object as usize * copies;
-        let failed = self.failed.get(&object);
-        let mut holders = self.holders[start..start + copies].iter().copied();
-        holders.find(|holder| failed.is_none_or(|failed| !failed.contains(holder)))
+        next_holder(self.holders, self.front.settings.copies, &self.failed, object)
     }
 
     /// Asks servers directly for all that is missing.
     fn ask_missing(&mut self) {
-        self.most_unanswered = usize::MAX;
-        self.to_ask.clear();
-        for object in 0..u32::try_from(self.ways.len()).unwrap_or(u32::MAX) {
-            if !self.has(object)
-                && let Some(holder) = self.next_holder(object)
-            {
-                self.ways[object as usize] = Way { holder: NodeId(holder), hub: None };
-                self.to_ask.push_back(object);
-            }
-        }
+        let (holders, copies, failed) = (self.holders, self.front.settings.copies, &self.failed);
+        self.course.ask_all(|object| next_holder(holders, copies, failed, object).map(NodeId));
         self.ask_on();
     }
 
     /// Asks for what the window allows: each server once for all without a window, for each object alone with one, as
     /// that counts queries.
     fn ask_on(&mut self) {
-        if self.ways.is_empty() {
-            return;
+        let mut groups = BTreeMap::<u32, Vec<u32>>::new();
+        while let Some(object) = self.course.ask_next() {
+            let holder = self.course.ways()[object as usize].holder.0;
+            if self.course.has_window() {
+                self.ask(holder, vec![object]);
+            } else {
+                groups.entry(holder).or_default().push(object);
+            }
         }
-        if self.most_unanswered == usize::MAX {
-            let mut groups = BTreeMap::<u32, Vec<u32>>::new();
-            for object in std::mem::take(&mut self.to_ask) {
-                if !self.has(object) {
-                    groups.entry(self.ways[object as usize].holder.0).or_default().push(object);
-                }
-            }
-            for (holder, objects) in groups {
-                self.ask(holder, objects);
-            }
-            return;
-        }
-        while self.unanswered < self.most_unanswered
-            && let Some(object) = self.to_ask.pop_front()
-        {
-            if !self.has(object) {
-                self.ask(self.ways[object as usize].holder.0, vec![object]);
-            }
+        for (holder, objects) in groups {
+            self.ask(holder, objects);
         }
     }
 
@@ -437,14 +311,13 @@ impl Swarm<'_> {
         let left = self.deadline.saturating_duration_since(began);
         let patience = if self.front.settings.copies > 1 { left / 2 } else { left };
         let pending = server.ask(&queries, began + patience);
-        self.unanswered += 1;
         self.direct.spawn(async move {
             Direct { holder, objects, began, answers: pending.answer().await }
         });
     }
 
     fn answered(&mut self, direct: Direct) {
-        self.unanswered = self.unanswered.saturating_sub(1);
+        self.course.answered(direct.objects.len());
         let took = direct.began.elapsed();
         match direct.answers {
             Ok(answers) => {
@@ -468,43 +341,50 @@ impl Swarm<'_> {
 
     fn fail_at(&mut self, object: u32, holder: u32, fault: &Fault) {
         // Another may have been asked meanwhile.
-        if self.is_ordered(object) && self.ways[object as usize].holder.0 == holder {
+        if self.is_ordered(object) && self.course.ways()[object as usize].holder.0 == holder {
             self.fail(object, fault);
         }
     }
 
     /// Says how far the request has come, and which hubs are silent.
     fn sample(&mut self) {
-        if self.hubs.is_empty() {
+        if self.course.hubs().is_empty() {
             return;
         }
         let now = Instant::now();
-        let none = vec![Bytes::ZERO; self.received.len()];
-        let sample = Sample {
-            span: span(now.duration_since(self.sampled)),
-            arrived: std::mem::take(&mut self.arrived),
-            received: std::mem::replace(&mut self.received, none),
-            // Nobody asks routers for their queues.
-            queued: Bytes::ZERO,
-            buffer: Bytes::new(1),
-        };
+        // Nobody asks routers for their queues.
+        let span = span(now.duration_since(self.sampled));
+        let sample = self.course.sample(span, Bytes::ZERO, Bytes::new(1));
         self.sampled = now;
         self.tell(Measured::Gathering { request: self.job, sample: Arc::new(sample) });
         let patience = self.front.settings.patience;
         let waited: BTreeSet<u32> = (0u32..)
-            .zip(&self.ways)
-            .filter(|(o, _)| !self.has(*o))
+            .zip(self.course.ways())
+            .filter(|(o, _)| !self.course.has(*o))
             .filter_map(|(_, way)| way.hub)
             .collect();
         for hub in waited {
-            let root = self.root(hub) as usize;
-            let is_silent =
-                self.heard.get(root).is_some_and(|heard| now.duration_since(*heard) > patience);
-            if is_silent && let Some(server) = self.server_of(Some(hub)) {
+            let root = self.course.line(hub).last().map(|root| root as usize);
+            let heard = root.and_then(|root| self.heard.get(root));
+            let is_silent = heard.is_some_and(|heard| now.duration_since(*heard) > patience);
+            if is_silent && let Some(server) = self.server_of(hub) {
                 self.lose(server);
             }
         }
     }
+}
+
+/// The first server that holds an object and hasn't failed it.
+fn next_holder(
+    holders: &[u32],
+    copies: usize,
+    failed: &BTreeMap<u32, Vec<u32>>,
+    object: u32,
+) -> Option<u32> {
+    let start = object as usize * copies;
+    let failed = failed.get(&object);
+    let mut holders = holders[start..start + copies].iter().copied();
+    holders.find(|holder| failed.is_none_or(|failed| !failed.contains(holder)))
 }
 
 fn span(duration: Duration) -> Span {

@@ -1,28 +1,28 @@
 //! One request at a hub: what it collects, and sends on at its speed.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use model::Pace;
+use model::gather::{Queue, frames};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
-use units::{Bytes as Octets, Rate};
+use units::{Bytes as Octets, Rate, Span, Time};
 
-use super::pace::Pace;
 use crate::command::{Query, Verb};
 use crate::hub::Shared;
 use crate::hubs::Outcome;
 use crate::message::{Found, Message, Wanted};
 use crate::pool::{Answers, Fault};
 
-/// IP and TCP header, and payload of a full packet, octets.
-const HEADER: usize = 40;
-const FULL: usize = 1460;
 /// What a message of objects has besides them, and each object besides its answer, octets.
-const AROUND: usize = 13;
+const AROUND: Octets = Octets::new(13);
 const EACH: usize = 9;
+/// How late a timer may be: tokio's have ticks of 1 ms, rounded up, and a busy machine adds some.
+const LATE: Span = Span::from_millis(4);
 
 /// What a request at a hub hears.
 #[derive(Debug)]
@@ -49,13 +49,14 @@ pub(crate) struct Job {
     /// Whether the front end has said what to do; objects from below may come first.
     is_told: bool,
     parent: Option<u32>,
+    /// When it began, from where the pace counts.
+    began: Instant,
     pace: Pace,
     packed: bool,
     deadline: Instant,
-    /// What can be sent, and all that is kept for another parent.
-    queue: VecDeque<u32>,
+    queue: Queue,
+    /// All that came, for another parent too.
     kept: HashMap<u32, Outcome>,
-    cancelled: HashSet<u32>,
     asked: JoinSet<(Vec<u32>, Result<Answers, Fault>)>,
 }
 
@@ -69,12 +70,12 @@ impl Job {
             request,
             is_told: false,
             parent: None,
-            pace: Pace::new(now),
+            began: now,
+            pace: Pace::new(model::LEAST_RATE),
             packed: false,
             deadline,
-            queue: VecDeque::new(),
+            queue: Queue::default(),
             kept: HashMap::new(),
-            cancelled: HashSet::new(),
             asked: JoinSet::new(),
         }
     }
@@ -83,6 +84,7 @@ impl Job {
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Event>) {
         loop {
             let can_send = self.is_told && !self.queue.is_empty();
+            let ready = self.ready();
             tokio::select! {
                 biased;
                 event = events.recv() => match event {
@@ -90,7 +92,7 @@ impl Job {
                     Some(event) => self.hear(event),
                 },
                 Some(Ok((objects, answers))) = self.asked.join_next() => self.collect(objects, answers),
-                () = sleep_until(self.pace.ready()), if can_send => {
+                () = sleep_until(ready), if can_send => {
                     if !self.send_on().await {
                         break;
                     }
@@ -101,51 +103,70 @@ impl Job {
         self.shared.forget(self.front, self.request);
     }
 
+    fn now(&self) -> Time {
+        Time::from_nanos(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// When the next packet may be sent.
+    fn ready(&self) -> Instant {
+        self.began + Duration::from_nanos(self.pace.ready().as_nanos())
+    }
+
     fn hear(&mut self, event: Event) {
         match event {
             Event::Gather { parent, speed, packed, patience, wanted } => {
                 self.is_told = true;
                 self.parent = parent;
                 self.packed = packed;
-                self.pace.set(Instant::now(), Rate::from_bps(speed));
+                self.pace.set(self.now(), Rate::from_bps(speed));
                 self.deadline = Instant::now() + patience.min(self.shared.settings.deadline);
                 self.ask(wanted);
             }
-            Event::Speed(speed) => self.pace.set(Instant::now(), Rate::from_bps(speed)),
+            Event::Speed(speed) => {
+                self.pace.set(self.now(), Rate::from_bps(speed));
+            }
             Event::Cancel(objects) => {
-                let objects: HashSet<u32> = objects.into_iter().collect();
-                self.queue.retain(|object| !objects.contains(object));
-                self.cancelled.extend(objects);
+                // What can be named is bounded, and with it what is remembered.
+                let most = self.shared.settings.bounds.keys;
+                let objects: Vec<u32> =
+                    objects.into_iter().filter(|object| (*object as usize) < most).collect();
+                for object in &objects {
+                    self.kept.remove(object);
+                }
+                self.queue.cancel(objects);
             }
             Event::Parent(parent, objects) => {
                 self.parent = parent;
-                let again: HashSet<u32> = objects.into_iter().collect();
-                let kept = self.kept.keys().copied();
-                self.queue = kept.filter(|object| again.contains(object)).collect();
+                self.queue.start_over(objects);
             }
             Event::Relay(objects) => {
                 for (object, outcome) in objects {
-                    self.keep(object, outcome);
+                    if self.has_room(object) {
+                        self.queue.take(object);
+                        self.kept.insert(object, outcome);
+                    }
                 }
             }
             Event::End => {}
         }
     }
 
-    fn keep(&mut self, object: u32, outcome: Outcome) {
-        // What can be named is bounded, and with it what is kept.
+    /// Whether an object can be kept: what can be named is bounded, and with it what is kept.
+    fn has_room(&self, object: u32) -> bool {
         let most = self.shared.settings.bounds.keys;
-        let has_room = (object as usize) < most && self.queue.len() < most;
-        if !self.cancelled.contains(&object) && has_room {
+        (object as usize) < most && self.queue.len() < most
+    }
+
+    fn keep(&mut self, object: u32, outcome: Outcome) {
+        if self.has_room(object) && self.queue.collect(object) {
             self.kept.insert(object, outcome);
-            self.queue.push_back(object);
         }
     }
 
     fn ask(&mut self, wanted: Vec<Wanted>) {
         let mut groups = BTreeMap::<(u32, u8), (Vec<u32>, Vec<Query>)>::new();
         for Wanted { object, holder, query } in wanted {
-            self.cancelled.remove(&object);
+            self.queue.expect(object);
             let verb = match &query.verb {
                 Verb::Get => 0,
                 Verb::Gets => 1,
@@ -179,29 +200,18 @@ impl Job {
 
     /// Sends the next packet; `false` if nobody takes it in time.
     async fn send_on(&mut self) -> bool {
-        let (mut objects, mut size) = (Vec::new(), AROUND);
-        while let Some(object) = self.queue.front() {
-            let Some(outcome) = self.kept.get(object) else {
-                self.queue.pop_front();
-                continue;
-            };
-            let found = match outcome {
-                Ok(record) => Found::Answer(record.as_ref().map(|record| record.octets.clone())),
-                Err(fault) => Found::Failed(fault.chars().take(512).collect()),
-            };
-            let more = EACH + octets(&found);
-            if !objects.is_empty() && (!self.packed || size + more > FULL) {
-                break;
-            }
-            size += more;
-            objects.push((*object, found));
-            self.queue.pop_front();
-        }
+        let size = |object| {
+            let octets = self.kept.get(&object).map_or(0, octets);
+            Octets::new((EACH + octets) as u64)
+        };
+        let (objects, size) = self.queue.packet(self.packed, AROUND, size);
         if objects.is_empty() {
             return true;
         }
-        let frames = (size + HEADER * size.div_ceil(FULL)) as u64;
-        self.pace.sent(Instant::now(), Octets::new(frames));
+        let found =
+            objects.iter().filter_map(|object| Some((*object, found(self.kept.get(object)?))));
+        let objects: Vec<(u32, Found)> = found.collect();
+        self.pace.sent(self.now(), frames(size), LATE);
         let Some(to) = self.shared.way(self.front, self.parent) else {
             // A lost parent is the front end's to replace; a lost front end has no wish.
             return self.parent.is_some();
@@ -215,9 +225,20 @@ impl Job {
     }
 }
 
-fn octets(found: &Found) -> usize {
-    match found {
-        Found::Answer(answer) => answer.as_ref().map_or(0, Bytes::len),
-        Found::Failed(why) => why.len(),
+/// Most of a reason that is passed on, octets.
+const REASON: usize = 512;
+
+/// Octets of what is said of an object.
+fn octets(outcome: &Outcome) -> usize {
+    match outcome {
+        Ok(record) => record.as_ref().map_or(0, |record| record.octets.len()),
+        Err(fault) => fault.floor_char_boundary(REASON),
+    }
+}
+
+fn found(outcome: &Outcome) -> Found {
+    match outcome {
+        Ok(record) => Found::Answer(record.as_ref().map(|record| record.octets.clone())),
+        Err(fault) => Found::Failed(fault[..fault.floor_char_boundary(REASON)].to_owned()),
     }
 }

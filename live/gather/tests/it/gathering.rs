@@ -6,7 +6,9 @@ async fn gathers(policy: &str, copies: usize) {
     if !is_there() {
         return;
     }
-    let cluster = Cluster::start(policy, 3, copies, "straight_below = 2").await;
+    // No hub is lost, however slow the machine.
+    let more = "straight_below = 2\npatience = \"10 s\"\ndeadline = \"15 s\"";
+    let cluster = Cluster::start(policy, 3, copies, more).await;
     let mut client = cluster.client().await;
     let mut keys = client.fill(300).await;
     keys.extend((300..320).map(|number| format!("missing-{number}")));

@@ -1,12 +1,13 @@
 //! A request under way.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{FlowId, Gathering, NodeId, Request, Sample, Way};
+use model::gather::{Course, frames};
+use model::{FlowId, NodeId, Request, Sample};
 use units::{Bytes, Span, Time};
 
-use super::hub::{HEADER, Hub};
+use super::hub::Hub;
 use super::router::Port;
 use super::servers::Servers;
 
@@ -15,35 +16,26 @@ pub(super) struct Active {
     /// Which front end, and where the results have the request.
     pub(super) asker: usize,
     pub(super) record: usize,
+    /// Hubs and ways as the front end wants them.
+    pub(super) course: Course,
+    /// Hubs as they are, and whether the front end has told each of them anything yet.
     pub(super) hubs: Vec<Hub>,
-    /// Hubs as the front end wants them, and whether it has told each of them yet.
-    pub(super) told: Vec<model::Hub>,
     pub(super) introduced: Vec<bool>,
     /// Hubs to which a speed is on its way: until it is there, they aren't told another.
     pub(super) is_telling: Vec<bool>,
     /// How often it has changed speeds.
     pub(super) changes: u32,
-    pub(super) ways: Vec<Way>,
-    pub(super) packed: bool,
     pub(super) servers: Servers,
     /// Servers that died.
     pub(super) dead: Vec<NodeId>,
     begun: Time,
-    has: Vec<bool>,
-    missing: usize,
-    /// Objects that the front end itself has yet to ask for, and how many it may and did.
-    pub(super) to_ask: VecDeque<u32>,
-    pub(super) most_unanswered: u32,
-    pub(super) unanswered: u32,
-    /// When it asked for each.
+    /// When the front end asked for each object itself.
     pub(super) asked: Vec<Time>,
     /// The port whose queue it asks for, and what it was told: queued and room.
     pub(super) port: Option<Port>,
     pub(super) queue: (Bytes, Bytes),
-    /// Since the last sample.
+    /// When the last sample was taken.
     sampled: Time,
-    arrived: Vec<u32>,
-    received: Vec<Bytes>,
 }
 
 impl Active {
@@ -58,33 +50,19 @@ impl Active {
             request,
             asker,
             record,
+            course: Course::new(objects),
             hubs: Vec::new(),
-            told: Vec::new(),
             introduced: Vec::new(),
             is_telling: Vec::new(),
             changes: 0,
-            ways: Vec::new(),
-            packed: false,
             servers,
             dead: Vec::new(),
             begun: now,
-            has: vec![false; objects],
-            missing: objects,
-            to_ask: VecDeque::new(),
-            most_unanswered: u32::MAX,
-            unanswered: 0,
             asked: vec![now; objects],
             port: None,
             queue: (Bytes::ZERO, Bytes::ZERO),
             sampled: now,
-            arrived: Vec::new(),
-            received: Vec::new(),
         }
-    }
-
-    /// Whether the front end has the object.
-    pub(super) fn has(&self, object: u32) -> bool {
-        self.has[object as usize]
     }
 
     /// Since it began.
@@ -92,36 +70,18 @@ impl Active {
         now.since(self.begun)
     }
 
-    /// Whether the front end has all.
-    pub(super) const fn is_complete(&self) -> bool {
-        self.missing == 0
-    }
-
-    /// An object reached the front end; whether for the first time.
-    pub(super) fn arrive(&mut self, object: u32) -> bool {
-        let is_new = !std::mem::replace(&mut self.has[object as usize], true);
-        if is_new {
-            self.missing -= 1;
-            self.arrived.push(object);
-        }
-        is_new
-    }
-
     /// A packet from a hub reached the front end; how many of its objects are new there.
     fn receive(&mut self, hub: u32, objects: &[u32]) -> usize {
         let sizes = objects.iter().map(|object| self.request.size(*object as usize));
-        self.received[hub as usize] += sizes.sum::<Bytes>() + HEADER;
-        objects.iter().filter(|object| self.arrive(**object)).count()
+        self.course.receive(hub, frames(sizes.sum()));
+        objects.iter().filter(|object| self.course.arrive(**object)).count()
     }
 
-    pub(super) fn begin(&mut self, gathering: &Gathering) {
-        self.received = vec![Bytes::ZERO; gathering.hubs.len()];
-        self.introduced = vec![false; gathering.hubs.len()];
-        self.is_telling = vec![false; gathering.hubs.len()];
-        self.hubs = gathering.hubs.iter().map(Hub::new).collect();
-        self.told.clone_from(&gathering.hubs);
-        self.ways.clone_from(&gathering.ways);
-        self.packed = gathering.packed;
+    /// The gathering has been ordered.
+    pub(super) fn begin(&mut self) {
+        self.hubs = self.course.hubs().iter().map(Hub::new).collect();
+        self.introduced = vec![false; self.hubs.len()];
+        self.is_telling = vec![false; self.hubs.len()];
     }
 
     /// Where a hub runs, or the front end.
@@ -151,7 +111,7 @@ impl Active {
                 None => new += self.receive(hub, &objects),
                 Some(parent) => {
                     let parent = &mut self.hubs[parent as usize];
-                    objects.iter().for_each(|object| parent.take(*object));
+                    objects.iter().for_each(|object| parent.queue.take(*object));
                 }
             }
         }
@@ -163,10 +123,9 @@ impl Active {
     /// A hub hears that it is not to send `objects`; the hub above it, which is to hear it too. What
     /// comes through it again meanwhile it keeps: orders are numbered, and it knows a later one.
     pub(super) fn cancel(&mut self, hub: u32, objects: &[u32]) -> Option<u32> {
-        let gone = objects.iter().copied().filter(|object| !self.comes_through(hub, *object));
-        let gone: BTreeSet<u32> = gone.collect();
+        let gone = self.course.gone(hub, objects);
         let node = &mut self.hubs[hub as usize];
-        node.cancel(gone);
+        node.queue.cancel(gone);
         node.parent.filter(|_| !node.is_dead)
     }
 
@@ -179,49 +138,16 @@ impl Active {
         true
     }
 
-    /// `node` takes the place of a hub, or its children go to its parent; the connection to close,
-    /// and the children, which are to be told.
-    pub(super) fn replace(&mut self, hub: u32, node: Option<NodeId>) -> (Option<FlowId>, Vec<u32>) {
+    /// A hub was replaced, or given up if it has no other node; the connection to close.
+    pub(super) fn replace(&mut self, hub: u32) -> Option<FlowId> {
         let place = hub as usize;
-        let Some(lost) = self.hubs.get_mut(place) else { return (None, Vec::new()) };
-        let line = match node {
-            Some(node) => {
-                self.told[place].node = node;
-                self.introduced[place] = false;
-                self.is_telling[place] = false;
-                lost.replace(&self.told[place], self.changes)
-            }
-            None => lost.line.take().map(|line| line.flow),
-        };
-        let above = if node.is_some() { Some(hub) } else { self.told[place].parent };
-        let children = (0u32..).zip(&mut self.told).filter(|(_, told)| told.parent == Some(hub));
-        let told = children.map(|(child, told)| {
-            told.parent = above;
-            child
-        });
-        (line, told.collect())
-    }
-
-    /// Whether an object is to come through a hub, from its swarm or from hubs below it.
-    fn comes_through(&self, hub: u32, object: u32) -> bool {
-        let mut at = self.ways[object as usize].hub;
-        while at.is_some_and(|at| at != hub) {
-            at = at.and_then(|at| self.told[at as usize].parent);
+        let (lost, wanted) = (&mut self.hubs[place], &self.course.hubs()[place]);
+        if wanted.node == lost.node {
+            return lost.line.take().map(|line| line.flow);
         }
-        at.is_some()
-    }
-
-    /// Objects that come through a hub, from its swarm or from hubs below it, and have not arrived.
-    pub(super) fn wanted_below(&self, hub: u32) -> Vec<u32> {
-        let all = 0..u32::try_from(self.ways.len()).unwrap_or(u32::MAX);
-        all.filter(|object| !self.has(*object) && self.comes_through(hub, *object)).collect()
-    }
-
-    /// Objects that come through a hub's swarm and have not arrived.
-    pub(super) fn wanted_of(&self, hub: u32) -> Vec<u32> {
-        let ways = (0u32..).zip(&self.ways);
-        let own = ways.filter(|(object, way)| way.hub == Some(hub) && !self.has(*object));
-        own.map(|(object, _)| object).collect()
+        self.introduced[place] = false;
+        self.is_telling[place] = false;
+        lost.replace(wanted, self.changes)
     }
 
     /// What came since the last sample.
@@ -229,14 +155,7 @@ impl Active {
         let (queued, buffer) = self.queue;
         let span: Span = now.since(self.sampled);
         self.sampled = now;
-        let none = vec![Bytes::ZERO; self.received.len()];
-        Sample {
-            span,
-            arrived: std::mem::take(&mut self.arrived),
-            received: std::mem::replace(&mut self.received, none),
-            queued,
-            buffer,
-        }
+        self.course.sample(span, queued, buffer)
     }
 }
 

@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use engine::random::Stream;
 use engine::{Actions, Application, Streams};
-use model::{Declared, Directive, FlowId, JobId, Measured, NodeId, Order, Way};
+use model::gather::Step;
+use model::{Declared, Directive, FlowId, HEADER, HubOrder, JobId, Measured, NodeId};
 use units::{Bytes, Rate, Span, Time};
 
 use super::active::{Active, grouped};
-use super::hub::{HEADER, Line};
+use super::hub::Line;
 use super::router;
 use super::{Asker, Gather};
 
@@ -133,7 +134,7 @@ impl Fronts {
     /// Ends a complete request; its front end goes on.
     fn finish<W: Streams>(&mut self, request: u32, actions: &mut Actions<'_, W>) {
         let place = &mut self.active[request as usize];
-        let Some(done) = place.take_if(|active| active.is_complete()) else { return };
+        let Some(done) = place.take_if(|active| active.course.is_complete()) else { return };
         actions.end_job(done.record);
         actions.tell(Declared::JobComplete { job: JobId(request) });
         done.hubs.iter().filter_map(|hub| hub.line.as_ref()).for_each(|l| actions.close(l.flow));
@@ -223,7 +224,7 @@ impl Fronts {
         let from = active.end(hub);
         // A hub's own objects come first.
         let groups = grouped(objects, |object| {
-            let holder = active.ways[object as usize].holder;
+            let holder = active.course.ways()[object as usize].holder;
             (holder != from, holder, hub.map_or(object, |_| 0))
         });
         for ((_, holder, _), objects) in groups {
@@ -241,32 +242,12 @@ impl Fronts {
         actions: &mut Actions<'_, W>,
     ) -> Result<(), W::Error> {
         while let Some(active) = self.active(request)
-            && active.unanswered < active.most_unanswered
-            && let Some(object) = active.to_ask.pop_front()
+            && let Some(object) = active.course.ask_next()
         {
-            active.unanswered += 1;
             active.asked[object as usize] = actions.now();
             self.ask(request, None, vec![object], actions)?;
         }
         Ok(())
-    }
-
-    /// Tells each hub which of `objects` it is to get, as their ways say; those without a hub the
-    /// front end gets itself.
-    fn fetch<W: Streams>(
-        &mut self,
-        request: u32,
-        objects: impl IntoIterator<Item = u32>,
-        actions: &mut Actions<'_, W>,
-    ) -> Result<(), W::Error> {
-        let Some(active) = self.active(request) else { return Ok(()) };
-        let mut groups = grouped(objects, |object| active.ways[object as usize].hub);
-        active.to_ask.extend(groups.remove(&None).unwrap_or_default());
-        let hubs = groups.into_iter().filter_map(|(hub, objects)| Some((hub?, objects)));
-        for (hub, objects) in hubs {
-            self.instruct(request, hub, What::Swarm(hub), objects, actions)?;
-        }
-        self.ask_on(request, actions)
     }
 
     /// Sends a hub a message about `objects`; the first also tells its speed and parent.
@@ -298,7 +279,7 @@ impl Fronts {
         if std::mem::replace(&mut active.is_telling[hub as usize], true) {
             return Ok(());
         }
-        let what = What::Speed(hub, active.changes, active.told[hub as usize].speed);
+        let what = What::Speed(hub, active.changes, active.course.hubs()[hub as usize].speed);
         self.instruct(request, hub, what, Vec::new(), actions)
     }
 
@@ -316,7 +297,7 @@ impl Fronts {
                 let node = &mut active.hubs[hub as usize];
                 if !node.is_dead {
                     node.begin();
-                    objects.iter().for_each(|object| node.expect(*object));
+                    objects.iter().for_each(|object| node.queue.expect(*object));
                     self.wake(request, hub, actions);
                     return self.ask(request, Some(hub), objects, actions);
                 }
@@ -330,7 +311,7 @@ impl Fronts {
                 }
             }
             What::Speed(hub, change, speed) => {
-                let newer = active.told[hub as usize].speed;
+                let newer = active.course.hubs()[hub as usize].speed;
                 active.is_telling[hub as usize] = false;
                 let node = &mut active.hubs[hub as usize];
                 if !node.is_dead && node.accelerate(actions.now(), change, speed) {
@@ -344,10 +325,10 @@ impl Fronts {
                 }
             }
             What::Parent(hub) => {
-                let parent = active.told[hub as usize].parent;
+                let parent = active.course.hubs()[hub as usize].parent;
                 let node = &mut active.hubs[hub as usize];
                 if !node.is_dead {
-                    let line = node.start_over(parent, &objects.into_iter().collect());
+                    let line = node.start_over(parent, objects);
                     line.into_iter().for_each(|flow| actions.close(flow));
                     self.wake(request, hub, actions);
                 }
@@ -362,8 +343,8 @@ impl Fronts {
                 }
             }
             What::Answer(None) => {
-                let new = objects.iter().filter(|object| active.arrive(**object)).count();
-                active.unanswered = active.unanswered.saturating_sub(1);
+                let new = objects.iter().filter(|object| active.course.arrive(**object)).count();
+                active.course.answered(objects.len());
                 let asked = objects.iter().map(|object| active.asked[*object as usize]).min();
                 let took = actions.now().since(asked.unwrap_or_default());
                 count(active.age(actions.now()), new, actions);
@@ -373,7 +354,9 @@ impl Fronts {
             }
             What::Answer(Some(hub)) => {
                 let node = &mut active.hubs[hub as usize];
-                node.collect(&objects);
+                for object in objects {
+                    node.queue.collect(object);
+                }
                 self.wake(request, hub, actions);
             }
         }
@@ -401,7 +384,7 @@ impl Fronts {
     ) -> Result<(), W::Error> {
         let now = actions.now();
         let Some(active) = self.active(request) else { return Ok(()) };
-        let (wanted, packed) = (Arc::clone(&active.request), active.packed);
+        let (wanted, packed) = (Arc::clone(&active.request), active.course.packed());
         let node = &mut active.hubs[hub as usize];
         let Some((objects, size)) = node.packet(now, &wanted, packed) else {
             return Ok(());
@@ -452,60 +435,35 @@ impl Fronts {
     fn obey<W: Streams>(
         &mut self,
         request: u32,
-        order: &Order,
+        order: &HubOrder,
         actions: &mut Actions<'_, W>,
     ) -> Result<(), W::Error> {
         let Some(active) = self.active(request) else { return Ok(()) };
+        let steps = active.course.obey(order);
         match order {
-            Order::Gather(gathering) => {
-                active.begin(gathering);
-                let all = 0..u32::try_from(active.ways.len()).unwrap_or(u32::MAX);
-                self.fetch(request, all, actions)
-            }
-            Order::Outstanding(queries) => {
-                active.most_unanswered = (*queries).max(1);
-                self.ask_on(request, actions)
-            }
-            Order::Speeds(speeds) => {
-                active.changes += 1;
-                let mut changed = Vec::new();
-                for ((hub, told), speed) in (0u32..).zip(&mut active.told).zip(speeds) {
-                    if std::mem::replace(&mut told.speed, *speed) != *speed {
-                        changed.push(hub);
-                    }
+            HubOrder::Gather(_) => active.begin(),
+            HubOrder::Speeds(_) => active.changes += 1,
+            _ => {}
+        }
+        for step in steps {
+            match step {
+                Step::Fetch(hub, objects) => {
+                    self.instruct(request, hub, What::Swarm(hub), objects, actions)?;
                 }
-                changed.into_iter().try_for_each(|hub| self.tell_speed(request, hub, actions))
-            }
-            Order::Redirect(moves) => {
-                let wanted = moves.iter().filter(|(object, _)| !active.has(*object));
-                let moves: Vec<(u32, Way)> = wanted.copied().collect();
-                let mut left = Vec::new();
-                for &(object, way) in &moves {
-                    let before = std::mem::replace(&mut active.ways[object as usize], way);
-                    left.extend(before.hub.filter(|_| before.hub != way.hub).map(|h| (h, object)));
-                }
-                left.sort_unstable();
-                for group in left.chunk_by(|a, b| a.0 == b.0) {
-                    let (hub, objects) = (group[0].0, group.iter().map(|(_, o)| *o).collect());
+                Step::Cancel(hub, objects) => {
                     self.instruct(request, hub, What::Cancel(hub), objects, actions)?;
                 }
-                self.fetch(request, moves.into_iter().map(|(object, _)| object), actions)
-            }
-            Order::Replace { hub, node } => {
-                let (line, children) = active.replace(*hub, *node);
-                line.into_iter().for_each(|flow| actions.close(flow));
-                let again = node.map(|_| active.wanted_of(*hub));
-                let children: Vec<_> =
-                    children.into_iter().map(|child| (child, active.wanted_below(child))).collect();
-                if let Some(again) = again {
-                    self.instruct(request, *hub, What::Swarm(*hub), again, actions)?;
+                Step::Speed(hub) => self.tell_speed(request, hub, actions)?,
+                Step::Parent(hub, objects) => {
+                    self.instruct(request, hub, What::Parent(hub), objects, actions)?;
                 }
-                for (child, objects) in children {
-                    self.instruct(request, child, What::Parent(child), objects, actions)?;
+                Step::Replace(hub) => {
+                    let line = self.active(request).and_then(|active| active.replace(hub));
+                    line.into_iter().for_each(|flow| actions.close(flow));
                 }
-                Ok(())
             }
         }
+        self.ask_on(request, actions)
     }
 
     /// Asks the aggregation router for its queue and, when it has the answer, tells the policy how

@@ -1,14 +1,10 @@
 //! A hub: it queues the objects that it gets, its own first, and forwards them at its speed.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
-use model::{FlowId, NodeId, Request};
+use model::gather::{Queue, frames};
+use model::{FlowId, NodeId, Pace, Request};
 use units::{Bytes, Rate, Span, Time};
-
-/// IP and TCP header of a packet, octets.
-pub(super) const HEADER: Bytes = Bytes::new(40);
-/// Payload of a full packet on Ethernet, octets.
-const FULL: u64 = 1460;
 
 /// The connection from a hub to its parent, or to the front end.
 #[derive(Debug)]
@@ -53,35 +49,27 @@ pub(super) struct Hub {
     /// Whether it knows that it is one: until then it sends nothing.
     is_told: bool,
     /// Its assigned speed, by which of the front end's changes.
-    speed: Rate,
+    pace: Pace,
     change: u32,
-    /// Objects to send, and all it ever had.
-    queue: VecDeque<u32>,
-    kept: Vec<u32>,
-    /// Cancelled objects that its swarm may still answer with.
-    cancelled: BTreeSet<u32>,
+    pub(super) queue: Queue,
     pub(super) line: Option<Line>,
-    /// When its speed and its server let it send again, and whether a timer is set for it.
-    ready: Time,
+    /// When its server lets it send again, and whether a timer is set for it.
     busy: Time,
     pub(super) is_waiting: bool,
 }
 
 impl Hub {
     /// As a front end wants it.
-    pub(super) const fn new(hub: &model::Hub) -> Self {
+    pub(super) fn new(hub: &model::Hub) -> Self {
         Self {
             node: hub.node,
             parent: hub.parent,
             is_dead: false,
             is_told: false,
-            speed: hub.speed,
+            pace: Pace::new(hub.speed),
             change: 0,
-            queue: VecDeque::new(),
-            kept: Vec::new(),
-            cancelled: BTreeSet::new(),
+            queue: Queue::default(),
             line: None,
-            ready: Time::ZERO,
             busy: Time::ZERO,
             is_waiting: false,
         }
@@ -99,20 +87,14 @@ impl Hub {
             return false;
         }
         self.change = change;
-        let before = std::mem::replace(&mut self.speed, speed);
-        if speed == before {
-            return false;
-        }
-        if self.ready > now {
-            self.ready = now + speed.time_for(before.bytes_in(self.ready.since(now)));
-        }
-        self.is_waiting = false;
-        true
+        let is_other = self.pace.set(now, speed);
+        self.is_waiting &= !is_other;
+        is_other
     }
 
     /// What it is to send at.
     pub(super) const fn speed(&self) -> Rate {
-        self.speed
+        self.pace.speed()
     }
 
     /// Its server is busy with what it sends for so long.
@@ -120,47 +102,11 @@ impl Hub {
         self.busy = now + wait;
     }
 
-    /// Gets an object from a child.
-    pub(super) fn take(&mut self, object: u32) {
-        self.queue.push_back(object);
-        self.kept.push(object);
-    }
-
-    /// Gets objects from a server.
-    pub(super) fn collect(&mut self, objects: &[u32]) {
-        for object in objects {
-            if !self.cancelled.contains(object) {
-                self.take(*object);
-            }
-        }
-    }
-
-    /// Is to get an object, perhaps again.
-    pub(super) fn expect(&mut self, object: u32) {
-        self.cancelled.remove(&object);
-    }
-
-    /// Is not to send these objects, as far as it hasn't.
-    pub(super) fn drop(&mut self, objects: &BTreeSet<u32>) {
-        self.queue.retain(|object| !objects.contains(object));
-        self.kept.retain(|object| !objects.contains(object));
-    }
-
-    /// Is not to get these objects from its swarm any more.
-    pub(super) fn cancel(&mut self, objects: BTreeSet<u32>) {
-        self.drop(&objects);
-        self.cancelled.extend(objects);
-    }
-
     /// Sends what it ever had and is still wanted again, to this parent; the connection that it had,
     /// to close.
-    pub(super) fn start_over(
-        &mut self,
-        parent: Option<u32>,
-        wanted: &BTreeSet<u32>,
-    ) -> Option<FlowId> {
+    pub(super) fn start_over(&mut self, parent: Option<u32>, wanted: Vec<u32>) -> Option<FlowId> {
         self.parent = parent;
-        self.queue = self.kept.iter().copied().filter(|object| wanted.contains(object)).collect();
+        self.queue.start_over(wanted);
         self.line.take().map(|line| line.flow)
     }
 
@@ -173,7 +119,7 @@ impl Hub {
     }
 
     fn next(&self) -> Time {
-        self.ready.max(self.busy)
+        self.pace.ready().max(self.busy)
     }
 
     /// How long until it may send; `None` when it has nothing to.
@@ -193,21 +139,12 @@ impl Hub {
             return None;
         }
         self.is_waiting = false;
-        let (mut objects, mut size) = (Vec::new(), Bytes::ZERO);
-        while let Some(&object) = self.queue.front() {
-            let more = request.size(object as usize);
-            let fits = objects.is_empty() || (packed && (size + more).get() <= FULL);
-            if !fits {
-                break;
-            }
-            self.queue.pop_front();
-            objects.push(object);
-            size += more;
-        }
+        let size = |object| request.size(object as usize);
+        let (objects, size) = self.queue.packet(packed, Bytes::ZERO, size);
         if objects.is_empty() || self.is_dead {
             return None;
         }
-        self.ready = now + self.speed().time_for(size + HEADER);
+        self.pace.sent(now, frames(size), Span::ZERO);
         Some((objects, size))
     }
 }

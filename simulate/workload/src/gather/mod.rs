@@ -1,7 +1,7 @@
 //! Fan-out requests: front ends ask for many small objects, each held by several servers, one
 //! request after the other (SICC, section 4). Streams: `objects-N` and `overload-N` of the front end N.
 //!
-//! The policy decides how a request is gathered ([`model::Order`]), and [`front`] carries it out:
+//! The policy decides how a request is gathered ([`model::HubOrder`]), and [`front`] carries it out as [`model::gather`] says:
 //! every query and answer is a flow of its own, and each hub has a connection to its parent.
 
 mod active;

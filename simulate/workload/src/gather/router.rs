@@ -1,9 +1,7 @@
 //! The router whose queue the policy asks for.
 
-use model::{Buffer, LinkId, LinkSpec, Network, NodeId, NodeKind};
+use model::{Buffer, HEADER, LinkId, LinkSpec, Network, NodeId, NodeKind};
 use units::{Bytes, Span};
-
-use super::hub::HEADER;
 
 /// The aggregation router's port towards the rack of a front end.
 #[derive(Clone, Copy, Debug)]

@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
@@ -14,7 +15,7 @@ use super::{Answers, Load, Standing, UNSEEN, terms};
 use crate::agents::Agent;
 use crate::applications::registry::Flow;
 use crate::config::Enforcement;
-use crate::desired::Intention;
+use crate::desired::{Grant, Intention};
 use crate::status::{
     Bottleneck, FlowExplanation, JobExplanation, ObjectivePart, ObjectiveStatus, Rival, SharedLink,
 };
@@ -238,20 +239,45 @@ impl Answers<'_> {
             all.push("nobody: another flow of its connection has no limit".to_string());
         }
         if let Some(why) = self.withheld(flow.ends) {
-            let still = self.enforced(flow).map(|rate| {
-                format!("; {rate} of before, until its end is confirmed or its lease is over")
-            });
-            return format!("nobody: {why}{}", still.unwrap_or_default());
+            all = vec![format!("nobody: {why}")];
         }
+        all.extend(self.of_before(id, flow, grant));
         if all.is_empty() {
-            return match self.enforced(flow) {
-                Some(rate) => {
-                    format!("{rate} of before, until its end is confirmed or its lease is over")
-                }
-                None => "nobody: there is nothing to enforce".to_string(),
-            };
+            return "nobody: there is nothing to enforce".to_string();
         }
         all.join("; ")
+    }
+
+    /// What stands of a flow otherwise than its connections are granted now, and how it ends.
+    fn of_before(&self, id: FlowId, flow: &Flow, grant: Grant) -> Vec<String> {
+        let until = |what: String, failed: Option<String>| match failed {
+            Some(failed) => format!(
+                "{what} of before still stands and is renewed with the lease, its end is tried again: {failed}"
+            ),
+            None => format!("{what} of before, until its end is confirmed or its lease is over"),
+        };
+        let mut all = Vec::new();
+        let agent = self.agents.acting_for(flow.ends.0).map(|(_, agent)| agent);
+        let failed = |of: &dyn Fn(&Agent, &Connection) -> Option<String>| {
+            let mut carriers = self.registry.carriers(&flow.selector);
+            let reason = carriers.find_map(|carrier| of(agent?, &carrier))?;
+            Some(format!("agent {} failed: {reason}", agent?.identity))
+        };
+        if let Some(rate) = self.enforced(flow).filter(|_| grant.rate.is_none()) {
+            let why = failed(&|agent, of| agent.failures.rate(of).map(String::from));
+            all.push(until(rate.to_string(), why));
+        }
+        let sure = agent.filter(|agent| self.doubt(agent).is_none());
+        let mut carriers = self.registry.carriers(&flow.selector);
+        let class = carriers.find_map(|of| sure?.failures.standing_class(&of));
+        if let Some(class) = class.filter(|class| *class != grant.priority) {
+            let why = failed(&|agent, of| agent.failures.priority(of).map(String::from));
+            all.push(until(format!("class {class}"), why));
+        }
+        all.extend(
+            self.windows_of_before(id, flow).into_iter().map(|(what, why)| until(what, why)),
+        );
+        all
     }
 
     /// What was measured of a flow that goes faster than the limit that should stand, for longer than a
@@ -266,7 +292,7 @@ impl Answers<'_> {
     fn by_meter(&self, id: FlowId, flow: &Flow) -> String {
         let limited = self.limited(flow);
         if limited.is_empty() {
-            return format!("nobody yet: {UNSEEN}");
+            return format!("nobody yet: {}", self.unseen_yet(flow));
         }
         if let Some((node, failure)) = limited.iter().find_map(|c| self.switches.failure(c)) {
             return format!("nobody: switch {} failed: {failure}", self.view.node_name(node));
@@ -288,12 +314,15 @@ impl Answers<'_> {
     /// The agent of a host, where what it confirmed stands.
     fn obedient(&self, host: NodeId) -> Result<&Agent, String> {
         let Some((_, agent)) = self.agents.acting_for(host) else {
-            let name = self.view.node_name(host);
-            return Err(format!(
-                "no agent is connected for {name}; what the last one held ends with its lease"
-            ));
+            return Err(format!("no agent is connected for {}", self.view.node_name(host)));
         };
         self.doubt(agent).map_or(Ok(agent), Err)
+    }
+
+    /// Why nothing holds a flow of which nothing was seen.
+    fn unseen_yet(&self, flow: &Flow) -> String {
+        let why = self.unidentified(flow).map(|why| format!(": {why}"));
+        format!("{UNSEEN}{}", why.unwrap_or_default())
     }
 
     fn by_class(&self, flow: &Flow) -> String {
@@ -307,7 +336,7 @@ impl Answers<'_> {
             return format!("nobody: agent {name} failed: {reason}");
         }
         if carriers().next().is_none() {
-            return format!("nobody yet: {UNSEEN}");
+            return format!("nobody yet: {}", self.unseen_yet(flow));
         }
         if carriers().all(|connection| agent.answered_class(&connection)) {
             format!("agent {name}, by its class")
@@ -317,14 +346,19 @@ impl Answers<'_> {
     }
 
     fn by_pacing(&self, flow: &Flow) -> String {
-        let agent = match self.obedient(flow.ends.0) {
-            Ok(agent) => agent,
-            Err(doubt) => return format!("nobody: {doubt}"),
+        let agent = match (self.obedient(flow.ends.0), self.enforced(flow)) {
+            (Ok(agent), _) => agent,
+            (Err(doubt), Some(rate)) => {
+                return format!(
+                    "nobody: {doubt}; {rate} of the last one stands until its lease ends"
+                );
+            }
+            (Err(doubt), None) => return format!("nobody: {doubt}"),
         };
         let name = &agent.identity;
         let mut carriers = self.registry.carriers(&flow.selector).peekable();
         if carriers.peek().is_none() {
-            return format!("nobody yet: {UNSEEN}");
+            return format!("nobody yet: {}", self.unseen_yet(flow));
         }
         if let Some(reason) = carriers.find_map(|carrier| agent.failures.rate(&carrier)) {
             return format!("nobody: agent {name} failed: {reason}");
