@@ -64,6 +64,7 @@ enum Command {
     Page(live::page::Page),
     Explain(live::explain::Explain),
     Order(live::order::Order),
+    Recordings(live::recordings::Recordings),
     Certs(live::certs::Certs),
     Replay(live::replay::Replay),
 }
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         Command::Page(command) => command.execute(),
         Command::Explain(command) => command.execute(),
         Command::Order(command) => command.execute(),
+        Command::Recordings(command) => command.execute(),
         Command::Certs(command) => command.execute(),
         Command::Replay(command) => command.execute(),
     };

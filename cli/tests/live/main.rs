@@ -11,6 +11,7 @@ mod decisions;
 mod faults;
 mod hostile;
 mod integration;
+mod leases;
 mod northbound;
 mod orders;
 mod recording;

@@ -20,6 +20,7 @@ use crate::listen::{ListenError, Listener};
 use crate::metrics::Measures;
 use crate::owner::{Event, Owner, WAITING};
 use crate::recorder::{self, Recorder};
+use crate::recordings::Recordings;
 use crate::settings::{self, Listen, Settings};
 use crate::{http, listen, switches};
 
@@ -104,6 +105,7 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
         .transpose()?;
     let (sender, events) = mpsc::channel(WAITING);
     let kept = Kept::of(&settings);
+    let recordings = settings.recorder.clone().map(Recordings::of);
     let policy = settings.control.policy_name.clone();
     let (changing, changes) = watch::channel(0);
     let mut owner =
@@ -111,7 +113,9 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
     owner.order_again(&standing);
     let owner = tokio::spawn(owner.run(events));
     let (stop, stopped) = watch::channel(false);
-    let hub = Arc::new(Hub::new(sender, bounds, measures, state.epoch, ledger, changes, stopped));
+    let mut hub = Hub::new(sender, bounds, measures, state.epoch, ledger, changes, stopped);
+    hub.recordings = recordings;
+    let hub = Arc::new(hub);
 
     let mut tasks = vec![tokio::spawn(http::serve(unix, None, Arc::clone(&hub)))];
     if let Some(listener) = http {
@@ -206,6 +210,7 @@ struct Kept {
     sample: Span,
     probe: Span,
     grace: Span,
+    learn: bool,
     topology: (Vec<model::Node>, Vec<model::Link>),
     hosts: Vec<HostConfig>,
     switches: Vec<SwitchConfig>,
@@ -241,6 +246,7 @@ impl Kept {
             sample,
             probe,
             grace,
+            learn,
             // No key sets it.
             discovered: _,
             limits: _,
@@ -256,6 +262,7 @@ impl Kept {
             sample: *sample,
             probe: *probe,
             grace: *grace,
+            learn: *learn,
             topology: (topology.nodes().to_vec(), topology.links().to_vec()),
             hosts: hosts.clone(),
             switches: switches.clone(),
@@ -276,6 +283,7 @@ impl Kept {
             ("control.sample", self.sample != fresh.sample),
             ("control.probe", self.probe != fresh.probe),
             ("control.grace", self.grace != fresh.grace),
+            ("control.learn", self.learn != fresh.learn),
             ("[topology]", self.topology != fresh.topology),
             ("[[host]]", self.hosts != fresh.hosts),
             ("[[switch]]", self.switches != fresh.switches),

@@ -11,6 +11,7 @@ use wire::identity::Identity;
 use crate::ledger::Ledger;
 use crate::metrics::Measures;
 use crate::owner::Event;
+use crate::recordings::Recordings;
 use crate::settings::Bounds;
 
 /// Shared by all connections.
@@ -25,6 +26,8 @@ pub struct Hub {
     pub epoch: u64,
     /// Orders of operators are carried out by who holds it.
     pub ledger: Arc<tokio::sync::Mutex<Ledger>>,
+    /// What is recorded, if anything is.
+    pub recordings: Option<Recordings>,
     changes: watch::Receiver<u64>,
     stopped: watch::Receiver<bool>,
 }
@@ -61,6 +64,7 @@ impl Hub {
             measures,
             epoch,
             ledger: Arc::new(tokio::sync::Mutex::new(ledger)),
+            recordings: None,
             changes,
             stopped,
         }

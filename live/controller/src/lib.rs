@@ -6,7 +6,8 @@
 //!   channel and waits while that is full.
 //! - [`switches`] speaks OpenFlow's bytes over TCP and TLS, [`http`] JSON with applications, agents
 //!   and people; [`listen`] and [`hub`] are what they share: who comes in, who is connected.
-//! - [`epoch`] and [`ledger`] are what the daemon must not forget, [`recorder`] what it may, [`replay`] puts a
+//! - [`epoch`] and [`ledger`] are what the daemon must not forget, [`recorder`] what it may, in files of
+//!   [`recordings`]; [`replay`] puts a
 //!   recording into the machine again, [`metrics`] is what is measured.
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,7 @@ pub mod metrics;
 pub mod outlet;
 pub mod owner;
 pub mod recorder;
+pub mod recordings;
 pub mod replay;
 pub mod settings;
 pub mod switches;

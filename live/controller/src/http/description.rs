@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::OPENAPI;
 use super::queries::ControllerStatus;
+use super::recordings::AllRecordings;
 
 /// What a request of declarations holds.
 #[derive(JsonSchema)]
@@ -36,6 +37,7 @@ fn schemas() -> Value {
     generator.subschema_for::<Health>();
     generator.subschema_for::<Order>();
     generator.subschema_for::<Orders>();
+    generator.subschema_for::<AllRecordings>();
     generator.subschema_for::<ControllerStatus>();
     generator.subschema_for::<FlowStatus>();
     generator.subschema_for::<JobStatus>();
