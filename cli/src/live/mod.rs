@@ -8,6 +8,7 @@ pub(crate) mod explain;
 pub(crate) mod gather;
 pub(crate) mod order;
 pub(crate) mod page;
+pub(crate) mod recordings;
 pub(crate) mod replay;
 pub(crate) mod status;
 pub(crate) mod top;

@@ -250,10 +250,13 @@ impl Controller {
         let statistics = self.decider.watch().and_then(|watch| watch.statistics);
         if self.switches.ask_statistics(&self.context, statistics) {
             self.discovery().look_for_lost_links();
+            self.discovery().look_for_silent_hosts();
         }
         if self.switches.renew(&self.context) {
             self.end_silent_pairs();
         }
+        let (agents, memory) = (&self.agents, self.context.memory());
+        self.view.forget_named(now, memory, |host| agents.acting_for(host).is_some());
         self.agents.renew(now);
         for connection in self.agents.take_left(now) {
             self.desired.confirm(connection, None);

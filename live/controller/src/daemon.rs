@@ -27,6 +27,7 @@ use crate::listen::{ListenError, Listener};
 use crate::metrics::Measures;
 use crate::owner::{Event, Owner, WAITING};
 use crate::recorder::{self, Recorder};
+use crate::recordings::Recordings;
 use crate::settings::{self, Listen, Settings};
 use crate::{http, listen, switches};
 
@@ -311,6 +312,7 @@ impl Ground {
     ) -> Result<Term, StartError> {
         let epoch = role.epoch();
         let (ledger, bounds) = (Ledger::of(&settings.state), settings.bounds);
+        let recordings = settings.recorder.clone().map(Recordings::of);
         let clock = Clock::start();
         let measures = Arc::clone(&self.measures);
         let recorder = settings.recorder.as_ref();
@@ -325,8 +327,9 @@ impl Ground {
         owner.order_again(standing);
         let owner = tokio::spawn(owner.run(events));
         let (stop, stopped) = watch::channel(false);
-        let hub = Arc::new(Hub::new(sender, bounds, measures, role, ledger, changes, stopped));
-        Ok(self.serve(hub, stop, Some(owner)))
+        let mut hub = Hub::new(sender, bounds, measures, role, ledger, changes, stopped);
+        hub.recordings = recordings;
+        Ok(self.serve(Arc::new(hub), stop, Some(owner)))
     }
 
     /// Tells everybody who leads.
@@ -460,6 +463,7 @@ struct Kept {
     sample: Span,
     probe: Span,
     grace: Span,
+    learn: bool,
     topology: (Vec<model::Node>, Vec<model::Link>),
     hosts: Vec<HostConfig>,
     switches: Vec<SwitchConfig>,
@@ -496,6 +500,7 @@ impl Kept {
             sample,
             probe,
             grace,
+            learn,
             // No key sets it.
             discovered: _,
             limits: _,
@@ -514,6 +519,7 @@ impl Kept {
             sample: *sample,
             probe: *probe,
             grace: *grace,
+            learn: *learn,
             topology: (topology.nodes().to_vec(), topology.links().to_vec()),
             hosts: hosts.clone(),
             switches: switches.clone(),
@@ -535,6 +541,7 @@ impl Kept {
             ("control.sample", self.sample != fresh.sample),
             ("control.probe", self.probe != fresh.probe),
             ("control.grace", self.grace != fresh.grace),
+            ("control.learn", self.learn != fresh.learn),
             ("[topology]", self.topology != fresh.topology),
             ("[[host]]", self.hosts != fresh.hosts),
             ("[[switch]]", self.switches != fresh.switches),

@@ -15,6 +15,7 @@ use crate::ledger::Ledger;
 use crate::listen::Peer;
 use crate::metrics::Measures;
 use crate::owner::{Event, Said};
+use crate::recordings::Recordings;
 use crate::settings::Bounds;
 use crate::strangers::Strangers;
 use crate::tenant::{Tenant, Tenants, Who};
@@ -38,6 +39,8 @@ pub struct Hub {
     /// Orders of operators are carried out by who holds it.
     pub ledger: Arc<tokio::sync::Mutex<Ledger>>,
     revoked: watch::Sender<Revoked>,
+    /// What is recorded, if anything is.
+    pub recordings: Option<Recordings>,
     changes: watch::Receiver<u64>,
     stopped: watch::Receiver<bool>,
 }
@@ -124,6 +127,7 @@ impl Hub {
             role,
             ledger: Arc::new(tokio::sync::Mutex::new(ledger)),
             revoked: watch::Sender::new(Revoked::default()),
+            recordings: None,
             changes,
             stopped,
         }
