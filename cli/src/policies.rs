@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, Args, Command, Error};
-use policy::{Descriptor, NAMES, POLICIES, Parameter};
+use policy::{Descriptor, DirectiveKind, NAMES, POLICIES, Parameter};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, print};
@@ -68,10 +68,9 @@ fn pretty(value: &Value) -> Result<String, Failure> {
 }
 
 fn list() -> String {
-    let mut text = format!("{:<15} {:<5} what it does\n", "policy", "live");
+    let mut text = format!("{:<15} {:<7} what it does\n", "policy", "live");
     for policy in POLICIES {
-        let live = if policy.is_live() { "yes" } else { "" };
-        let _ = writeln!(text, "{:<15} {live:<5} {}", policy.name, policy.summary);
+        let _ = writeln!(text, "{:<15} {:<7} {}", policy.name, briefly(policy, ""), policy.summary);
     }
     text + "\nwatermaster policies NAME shows one with its parameters.\n"
 }
@@ -100,8 +99,20 @@ fn decides(policy: &Descriptor) -> String {
     joined(policy.directives.iter(), "nothing")
 }
 
+/// Whether it is enforced in a live network: under the controller, or by `watermaster gather`.
+fn briefly(policy: &Descriptor, otherwise: &'static str) -> &'static str {
+    match policy.is_live() {
+        true => "yes",
+        false if policy.says(DirectiveKind::Gather) => "gather",
+        false => otherwise,
+    }
+}
+
 fn live(policy: &Descriptor) -> String {
     match policy.why_not_live() {
+        Some(_) if policy.says(DirectiveKind::Gather) => {
+            "watermaster gather, without a controller".to_owned()
+        }
         Some(why) => format!("no: {why}"),
         None => {
             let all = policy.directives.iter().filter_map(|kind| kind.live_actuator());
@@ -191,14 +202,14 @@ fn value_in_json(value: &policy::Value) -> Value {
 fn markdown() -> String {
     let mut text = String::from(
         "# Policies\n\n\
-         What `watermaster policies` says of each, in one page: `watermaster policies --markdown` prints it. A policy stands\n\
-         in a scenario as `[[policy]]` ([scenarios.md](scenarios.md)), in the configuration of a controller as `[policy]`\n\
-         ([operating.md](operating.md)), with the same keys. How to add one: [adding-a-policy.md](adding-a-policy.md).\n\n\
+         For users and operators. What `watermaster policies` says of each, in one page: `watermaster policies --markdown` prints\n\
+         it. A policy stands in a scenario as `[[policy]]` ([scenarios.md](scenarios.md)), in the configuration of a controller as\n\
+         `[policy]` ([operating.md](operating.md)), with the same keys. How to add one: [adding-a-policy.md](adding-a-policy.md).\n\n\
          | policy | what it does | source | live |\n|---|---|---|---|\n",
     );
     for policy in POLICIES {
         let Descriptor { name, summary, source, .. } = policy;
-        let live = if policy.is_live() { "yes" } else { "no" };
+        let live = briefly(policy, "no");
         let _ = writeln!(text, "| [`{name}`](#{name}) | {summary} | {source} | {live} |");
     }
     for policy in POLICIES {

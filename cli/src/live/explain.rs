@@ -111,7 +111,7 @@ impl Explain {
 }
 
 /// A name as it was declared: who asks may write its `/` as `%2F`, and then its `%` as `%25`.
-fn plain(name: &str) -> String {
+pub(super) fn plain(name: &str) -> String {
     name.replace("%2F", "/").replace("%2f", "/").replace("%25", "%")
 }
 

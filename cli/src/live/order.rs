@@ -27,7 +27,7 @@ enum What {
     List(Plain),
     /// End a job and lift its limits; its application may declare it again
     Cancel {
-        /// APPLICATION/JOB; the job may have a / in its name
+        /// APPLICATION/JOB; the job may have a / in its name, or %2F for it as `explain` takes it
         job: String,
         #[command(flatten)]
         plain: Plain,
@@ -103,7 +103,7 @@ impl Order {
                         "\"{job}\" names no job; write APPLICATION/JOB"
                     )));
                 };
-                let (application, job) = (application.to_owned(), job.to_owned());
+                let (application, job) = (application.to_owned(), super::explain::plain(job));
                 (Some(Given::Cancel { application, job }), plain)
             }
             What::Evict { application, plain } => (Some(Given::Evict { application }), plain),

@@ -1,6 +1,7 @@
 //! The time and the settings: every room reads them, none changes them.
 
 use model::LinkSpec;
+use protocol::backoff::Backoff;
 use units::{Bytes, Span, Time};
 
 use crate::config::{Config, Enforcement, Limits};
@@ -38,9 +39,9 @@ const PATIENCE: u64 = 4;
 /// What was learnt of a host is known so long after its last word, at least.
 const MEMORY: Span = Span::from_secs(600);
 
-/// Agents of a controller that ended come to the next one within this time: they try every 8 s, or more often,
-/// where attempts are refused at once.
-const ARRIVAL: Span = Span::from_secs(15);
+/// Agents of a controller that ended come to the next one within this time, where attempts are refused at once:
+/// two may fail that wait the longest.
+const ARRIVAL: Span = Span::from_nanos(3 * Backoff::MOST.as_nanos());
 
 impl Context {
     pub(crate) const fn new(config: &Config, epoch: u64, now: Time) -> Self {

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use agent::{Actuator, Agent, Capacity, Failure, Happening, Kernel, Operation, PortNumber};
 use model::{
     Buffer, Cap, Caps, Declared, Directive, Directives, FlowId, JobId, LinkId, LinkSpec, MOST_RATE,
-    Measured, Network, NodeId, NodeKind, Observation, PortWatch, Severity, TaskId, Thresholds,
-    Topology,
+    Measured, Network, NodeId, NodeKind, Observation, PortWatch, Request, Severity, TaskId,
+    Thresholds, Topology,
 };
-use policy::{Policy, Watch};
+use policy::{DirectiveKind, Policy, Watch};
 use protocol::agent::{Command, Commands, ConnectionReport, Host, PortCount, Report};
 use protocol::application::{Declaration, Portion};
 use protocol::operator::{Act, Order};
@@ -719,6 +719,55 @@ fn the_rate_of_a_pair_is_divided_among_those_that_send() {
     assert_eq!(rig.decided([pair]), [paced(1, Some(least)), paced(2, Some(least))]);
 }
 
+/// What one policy of a front end says of a request.
+fn gathered() -> Directive {
+    let id = JobId(0);
+    let (sizes, holders) = (vec![100], vec![TO]);
+    let request = Request { id, front: FROM, sizes, holders, copies: 1, spare: Vec::new() };
+    let rig = Rig::new();
+    let network = Network::new(config("", Box::new(rig.policy)).topology);
+    let mut policy = policy::by_name("one-all", &policy::Parameters::default()).unwrap();
+    let declared = Declared::Gather(Arc::new(request));
+    policy.observe(Time::ZERO, &network, &declared.into());
+    let mut out = Directives::new();
+    policy.decide(Time::ZERO, &network, &mut out);
+    out.swap_remove(0)
+}
+
+/// What a policy's descriptor says of a kind of directive, the controller does and its page tells.
+#[test]
+fn what_has_an_actuator_is_enforced_and_nothing_else() {
+    let page = include_str!("../../../docs/control.md");
+    let nobody = page.lines().find(|line| line.contains("counted in `directives_unenforced`"));
+    for kind in policy::POLICIES.iter().flat_map(|policy| policy.directives) {
+        let rate = Rate::from_mbps(5);
+        let directive = match kind {
+            DirectiveKind::Pace => Directive::Pace { flow: FLOW, limit: Some(rate) },
+            DirectiveKind::Prioritize => Directive::Prioritize { flow: FLOW, priority: 2 },
+            DirectiveKind::Window => window(Some(FLOW), Some(NARROW)),
+            DirectiveKind::Prepare => {
+                let caps = Caps { high: Some(NARROW), ..Caps::default() };
+                Directive::Prepare { link: LINK, flow: Some(FLOW), caps }
+            }
+            DirectiveKind::Space => Directive::Space { link: LINK, gap: Some(Span::from_secs(1)) },
+            DirectiveKind::Grant => {
+                Directive::Grant { src: FROM, dst: TO, slot: Time::ZERO, via: None }
+            }
+            DirectiveKind::PacePair => Directive::PacePair { src: FROM, dst: TO, rate },
+            DirectiveKind::Gather => gathered(),
+        };
+        assert_eq!(DirectiveKind::from(&directive), *kind);
+        let mut rig = Rig::with_a_flow();
+        waiting(&mut rig, &[(1, 10)]);
+        let is_told = !rig.decided([directive]).is_empty();
+        let unenforced = rig.controller.counters().directives_unenforced;
+        let is_live = kind.live_actuator().is_some();
+        assert_eq!((is_told, unenforced), (is_live, u64::from(!is_live)), "{kind:?}");
+        let is_nobodys = nobody.unwrap().contains(&format!("`{kind:?}`"));
+        assert_eq!(is_nobodys, !is_live, "docs/control.md: {kind:?}");
+    }
+}
+
 #[test]
 fn windows_end_with_their_flow() {
     let mut rig = Rig::with_a_flow();
@@ -756,6 +805,24 @@ fn windows_and_classes_are_not_in_force_while_decisions_are_frozen_or_their_host
         rig.decided(all());
         assert_eq!((rig.cap(1), rig.cap(2)), (Some(NARROW), Some(WIDE)));
         assert_eq!(class(&rig), is_frozen.then_some(2));
+    }
+}
+
+/// Neither of a stream nor of a flow whose size is declared.
+#[test]
+fn what_is_measured_of_flows_of_a_drained_host_is_not_told() {
+    for has_size in [false, true] {
+        let mut rig = if has_size { Rig::new() } else { Rig::with_a_flow() };
+        if has_size {
+            rig.connect();
+            rig.declares_a_flow();
+        }
+        let order = Order::Drain { host: "h1".into(), reason: None };
+        let act = Act { at_s: 1, by: "me".into(), order };
+        rig.told(Input::Ordered { act: &act, again: false });
+        rig.policy.0.lock().unwrap().0.clear();
+        waiting(&mut rig, &[(1, 10)]);
+        assert_eq!(rig.policy.0.lock().unwrap().0, [], "with a size: {has_size}");
     }
 }
 

@@ -70,7 +70,12 @@ impl Descriptor {
             return Some(format!("nothing heeds {} outside a simulation", Need::Tags));
         }
         let kind = self.directives.iter().find(|kind| kind.live_actuator().is_none())?;
-        Some(format!("nothing enforces {kind} outside a simulation"))
+        Some(match kind {
+            DirectiveKind::Gather => {
+                format!("{kind} is no matter of the controller: watermaster gather runs the policy")
+            }
+            _ => format!("nothing enforces {kind} outside a simulation"),
+        })
     }
 }
 
@@ -137,7 +142,8 @@ pub enum DirectiveKind {
 }
 
 impl DirectiveKind {
-    /// What enforces it in a live network; `None`: nothing, only simulated worlds do.
+    /// What enforces it under a live controller; `None`: nothing does. Simulated worlds enforce all, and what
+    /// [`Gather`](Self::Gather) says `watermaster gather` obeys, which needs no controller.
     pub const fn live_actuator(self) -> Option<&'static str> {
         match self {
             Self::Pace | Self::PacePair => Some("agents that pace, or meters at switches"),

@@ -19,11 +19,13 @@ use std::time::Duration;
 
 use document::DocumentError;
 use protocol::agent::Commands;
+use protocol::backoff::Backoff;
 use rand::RngExt as _;
 use rustls::ClientConfig;
 use tokio::io::BufReader;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, timeout, timeout_at};
+use units::Span;
 use wire::identity::Role;
 use wire::lines::Lines;
 use wire::tls;
@@ -34,12 +36,12 @@ use settings::Settings;
 
 /// Longest line of commands that is read.
 const LINE: usize = 64 << 20;
-/// A controller that says nothing for so long is taken for dead: it gives signs of life more often.
-const SILENCE: Duration = Duration::from_secs(30);
+const SILENCE: Duration = duration(protocol::agent::SILENCE);
 /// Why a connection ends where nothing is left to do.
 const GONE: &str = "something that is governed is gone";
-/// Between two attempts to connect, the first and the longest.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const fn duration(span: Span) -> Duration {
+    Duration::from_nanos(span.as_nanos())
+}
 
 /// Why an agent could not start, or go on.
 #[derive(Debug, thiserror::Error)]
@@ -114,23 +116,19 @@ async fn converse(
     config: Option<&Arc<ClientConfig>>,
     host: &mut Host,
 ) -> kernel::Error {
-    let (least, most) = BACKOFF;
-    let mut pause = least;
+    let mut backoff = Backoff::default();
     loop {
         let began = Instant::now();
         let why = once(settings, config, host).await;
         host.disconnected();
-        if began.elapsed() > SILENCE {
-            pause = least;
-        }
-        // Agents that lost their controller together must not come back together.
-        let share = rand::rng().random_range(0.5..1.5);
+        let stood = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        backoff.stood(Span::from_nanos(stood));
+        let wait = backoff.wait(rand::rng().random());
         tracing::warn!(reason = why, "no controller; leases run out");
-        host.meanwhile(tokio::time::sleep(pause.mul_f64(share))).await;
+        host.meanwhile(tokio::time::sleep(duration(wait))).await;
         if let Some(lost) = host.lost() {
             return lost;
         }
-        pause = (pause * 2).min(most);
     }
 }
 
@@ -202,7 +200,6 @@ mod tests {
     use testing::wait::PATIENCE;
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
     use tokio::net::{TcpListener, TcpStream};
-    use units::Span;
 
     use super::*;
     use crate::rig::{Rig, commands};

@@ -245,11 +245,12 @@ impl Controller {
             ) => self.is_drained((*src, *dst)),
             Observation::Declared(Declared::FlowComplete { flow, .. })
             | Observation::Measured(Measured::Closed { flow }) => of_flow(*flow),
-            Observation::Declared(Declared::Streams(samples)) => {
+            Observation::Declared(Declared::Streams(samples))
+            | Observation::Measured(Measured::Streams(samples)) => {
                 samples.retain(|sample| !of_flow(sample.flow));
                 samples.is_empty()
             }
-            Observation::Measured(Measured::Carried { flows }) => {
+            Observation::Measured(Measured::Carried { flows } | Measured::Delivered(flows)) => {
                 flows.retain(|(flow, _)| !of_flow(*flow));
                 flows.is_empty()
             }

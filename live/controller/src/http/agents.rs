@@ -11,7 +11,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use protocol::agent::Report;
+use protocol::agent::{self, Report};
 use tokio::io::BufReader;
 use tokio::time::timeout;
 use wire::EXCHANGE;
@@ -25,8 +25,7 @@ use crate::outlet::outlet;
 use crate::owner::Event;
 use crate::tenant::Who;
 
-/// An agent that says nothing for so long is taken for dead.
-const SILENCE: Duration = Duration::from_secs(30);
+const SILENCE: Duration = Duration::from_nanos(agent::SILENCE.as_nanos());
 /// What a report counts as, in octets: so few of an agent's wait for the machine.
 const REPORT: usize = 8 << 10;
 
