@@ -124,6 +124,7 @@ struct Cast {
     agent: Option<Child>,
     /// The last moment at which anything could be renewed.
     renewed: Instant,
+    kills: u64,
 }
 
 impl Cast {
@@ -143,19 +144,22 @@ impl Cast {
         );
         std::fs::write(folder.path().join("agent.toml"), agent).unwrap();
         let renewed = Instant::now();
-        Self { folder, config, controller: None, client: None, agent: None, renewed }
+        Self { folder, config, controller: None, client: None, agent: None, renewed, kills: 0 }
     }
 
     /// Something dies: until now both may have been there.
     fn dies(&mut self, controller: bool) {
         let were_both = self.controller.is_some() && self.agent.is_some();
+        // SIGKILL.
         if controller {
-            // SIGKILL.
-            self.controller.take().iter_mut().for_each(Daemon::kill);
-        } else if let Some(mut agent) = self.agent.take() {
+            let Some(mut daemon) = self.controller.take() else { return };
+            daemon.kill();
+        } else {
+            let Some(mut agent) = self.agent.take() else { return };
             agent.kill().unwrap();
             agent.wait().unwrap();
         }
+        self.kills += 1;
         if were_both {
             self.renewed = Instant::now();
         }
@@ -212,7 +216,7 @@ async fn no_limit_outlives_its_lease_whoever_dies() {
     let hosts = Hosts::new();
     let mut cast = Cast::new(&hosts);
     let mut draw = Draw(seed);
-    let (mut latest, mut ended, mut kills) = (Duration::ZERO, 0, 0);
+    let (mut latest, mut ended) = (Duration::ZERO, 0);
     for moment in 0..moments {
         // An agent that waits to connect again would take its time.
         cast.dies(false);
@@ -236,7 +240,6 @@ async fn no_limit_outlives_its_lease_whoever_dies() {
                 2 if cast.agent.is_some() => cast.dies(false),
                 _ => cast.start_agent(),
             }
-            kills += u64::from(act == 0 || act == 2);
         }
         tokio::time::sleep(Duration::from_millis(draw.below(600))).await;
         let first = draw.below(2) == 0;
@@ -244,9 +247,7 @@ async fn no_limit_outlives_its_lease_whoever_dies() {
         if draw.below(2) == 0 {
             tokio::time::sleep(Duration::from_millis(draw.below(600))).await;
             cast.dies(!first);
-            kills += 1;
         }
-        kills += 1;
         history.push(10 + u64::from(first));
         let was_limited = hosts.is_limited();
         while hosts.is_limited() {
@@ -263,8 +264,9 @@ async fn no_limit_outlives_its_lease_whoever_dies() {
         }
     }
     eprintln!(
-        "{moments} moments of seed {seed}, {kills} kills: limited {ended} times after them, at most {:.2} s after \
+        "{moments} moments of seed {seed}, {} kills: limited {ended} times after them, at most {:.2} s after \
          the last renewal; the lease is {} s",
+        cast.kills,
         latest.as_secs_f64(),
         LEASE.as_secs()
     );
