@@ -1,25 +1,27 @@
 //! `watermaster explain`: why a flow has its rate.
 
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 use units::Span;
 use wire::client::ClientError;
 
-use super::{Target, answer, block_on, escaped, failed, list, pretty, rate, text};
+use super::{Target, answer, block_on, escaped, failed, fetch, list, pretty, rate, table, text};
 use crate::failure::{Failure, print};
 
 /// Connections of a flow that are shown.
 const SHOWN: usize = 10;
 
-/// Show why a flow, or each flow of a job, has its rate
+/// Show why a flow, or each flow of a job, has its rate; or how an application stands
 ///
 /// Which link limits it, who else is on that link, which rule decided and since when; what is
-/// intended, what is enforced, and what is measured.
+/// intended, what is enforced, and what is measured. Of an application: its jobs, what was refused of it, and which
+/// orders of operators are about it.
 #[derive(Args)]
-#[command(after_help = "Example:\n  watermaster explain wordcount/job_17\n  \
+#[command(after_help = "Example:\n  watermaster explain wordcount\n  \
+                  watermaster explain wordcount/job_17\n  \
                   watermaster explain wordcount/job_17/3 --json")]
 pub(crate) struct Explain {
-    /// APPLICATION/JOB, or APPLICATION/JOB/FLOW; a / within a name may be written as %2F
+    /// APPLICATION, APPLICATION/JOB, or APPLICATION/JOB/FLOW; a / within a name may be written as %2F
     what: String,
 
     #[command(flatten)]
@@ -32,15 +34,59 @@ pub(crate) struct Explain {
 
 impl Explain {
     pub(crate) fn execute(self) -> Result<(), Failure> {
-        let found = self.find()?;
+        let is_application = !self.what.is_empty() && !self.what.contains('/');
+        let found = if is_application { self.application()? } else { self.find()? };
         if self.json {
             return print(&pretty(&found)?);
+        }
+        if is_application {
+            return print(&application(&found));
         }
         if found["flows"].is_null() {
             return print(&flow(&found));
         }
         print(&job(&found))
     }
+}
+
+fn application(found: &Value) -> String {
+    let of = &found["application"];
+    let mut out = match of["connected"].as_bool() {
+        Some(true) => format!("{}: connected", text(of, "name")),
+        Some(false) => format!("{}: not connected; what it declared ends soon", text(of, "name")),
+        // An order may be about one that isn't there.
+        None => format!("{}: has declared nothing", text(of, "name")),
+    };
+    let declared = ["jobs", "flows", "refused", "contradicted"].map(|key| (key, count(&of[key])));
+    for (what, number) in declared {
+        out += &match (what, number) {
+            (_, 0) => continue,
+            ("refused", number) => format!("; declarations refused: {number}"),
+            ("contradicted", number) => {
+                format!("; flows that carried more than declared: {number}")
+            }
+            (what, number) => format!("; {what}: {number}"),
+        };
+    }
+    out += "\n";
+    let orders = list(found, "orders").iter();
+    let orders = orders.filter_map(|act| serde_json::from_value(act.clone()).ok());
+    out += &table(
+        &["order", "of", "by", "since", "reason"],
+        orders.map(|act| super::order::row(&act)),
+    );
+    out + &table(
+        &["job", "flows", "with a limit", "measured", "asks for"],
+        list(found, "jobs").iter().map(|job| {
+            vec![
+                text(job, "job").to_owned(),
+                count(&job["flows"]).to_string(),
+                count(&job["limited"]).to_string(),
+                rate(job, "measured_bps"),
+                terms(&job["terms"]).trim_start_matches("asks for: ").trim_end().to_owned(),
+            ]
+        }),
+    )
 }
 
 fn job(found: &Value) -> String {
@@ -74,11 +120,35 @@ fn count(number: &Value) -> usize {
 }
 
 impl Explain {
+    /// What the status and the list of jobs say of an application.
+    fn application(&self) -> Result<Value, Failure> {
+        let name = plain(&self.what);
+        block_on(async {
+            let mut client = self.target.connect().await?;
+            let status = fetch(&mut client, "/v1/status").await?;
+            let jobs = format!("/v1/applications/{}/jobs", escaped(&name));
+            let jobs = fetch(&mut client, &jobs).await?;
+            let is_about = |act: &&Value| {
+                let order = &act["order"];
+                order["application"] == *name || order["type"] == "freeze"
+            };
+            let orders: Vec<&Value> = list(&status, "orders").iter().filter(is_about).collect();
+            let known = list(&status, "applications").iter().find(|of| of["name"] == *name);
+            if known.is_none() && !orders.iter().any(|act| act["order"]["application"] == *name) {
+                return Err(Failure::failed(format_args!(
+                    "application: {name:?} has declared nothing; `watermaster status` shows who has"
+                )));
+            }
+            let known = known.cloned().unwrap_or_else(|| json!({ "name": name }));
+            Ok(json!({ "application": known, "orders": orders, "jobs": jobs }))
+        })
+    }
+
     /// The first that is known: a flow, or, as names may have a `/` themselves, the job of this name.
     fn find(&self) -> Result<Value, Failure> {
         let misused = || {
             Failure::misused(format_args!(
-                "\"{}\" is neither APPLICATION/JOB nor APPLICATION/JOB/FLOW; `watermaster top` shows what \
+                "\"{}\" is neither APPLICATION nor APPLICATION/JOB nor APPLICATION/JOB/FLOW; `watermaster top` shows what \
                  there is",
                 self.what
             ))

@@ -8,6 +8,7 @@ pub(crate) mod explain;
 pub(crate) mod gather;
 pub(crate) mod order;
 pub(crate) mod page;
+mod profile;
 pub(crate) mod recordings;
 pub(crate) mod replay;
 pub(crate) mod status;
@@ -19,7 +20,6 @@ use std::time::Duration;
 
 use clap::Args;
 use comfy_table::{Table, TableStyle};
-use rustls::ClientConfig;
 use serde_json::Value;
 use tokio::time::timeout;
 use wire::client::{Address, Client, ClientError};
@@ -37,48 +37,67 @@ const SEEKING: Duration = Duration::from_secs(4);
 #[derive(Args, Clone)]
 pub(crate) struct Target {
     /// The controller, or several of which one leads: https://HOST:PORT, http://HOST:PORT or unix:PATH
-    #[arg(
-        long,
-        value_name = "ADDRESS,…",
-        value_delimiter = ',',
-        default_values_t = [Address::Unix(PathBuf::from(controller::SOCKET))]
-    )]
+    /// [default: the Unix socket of this machine's]
+    #[arg(long, env = "WATERMASTER_CONTROLLER", value_name = "ADDRESS,…", value_delimiter = ',')]
     controller: Vec<Address>,
 
+    /// The controllers and certificates of a [[profile]] in ~/.config/watermaster/profiles.toml, where --controller
+    /// names none
+    #[arg(long, env = "WATERMASTER_PROFILE", value_name = "NAME")]
+    profile: Option<String>,
+
     /// The authority's certificate [needed with https]
-    #[arg(long, value_name = "FILE", requires = "certificate", requires = "key")]
+    #[arg(
+        long,
+        env = "WATERMASTER_CA",
+        value_name = "FILE",
+        requires = "certificate",
+        requires = "key"
+    )]
     ca: Option<PathBuf>,
 
     /// Your own certificate, of an operator
-    #[arg(long, value_name = "FILE", requires = "ca")]
+    #[arg(long, env = "WATERMASTER_CERTIFICATE", value_name = "FILE", requires = "ca")]
     certificate: Option<PathBuf>,
 
     /// Its private key
-    #[arg(long, value_name = "FILE", requires = "ca")]
+    #[arg(long, env = "WATERMASTER_KEY", value_name = "FILE", requires = "ca")]
     key: Option<PathBuf>,
 }
 
 impl Target {
-    fn tls(&self) -> Result<Option<Arc<ClientConfig>>, Failure> {
-        let (Some(ca), Some(certificate), Some(key)) = (&self.ca, &self.certificate, &self.key)
-        else {
-            return Ok(None);
+    /// Where the controllers are, and what to show them.
+    fn way(&self) -> Result<(Controllers, Option<tls::Files>), Failure> {
+        let given = match (&self.ca, &self.certificate, &self.key) {
+            (Some(ca), Some(certificate), Some(key)) => Some(tls::Files {
+                ca: ca.clone(),
+                certificate: certificate.clone(),
+                key: key.clone(),
+                crl: None,
+            }),
+            _ => None,
         };
-        let files = tls::Files {
-            ca: ca.clone(),
-            certificate: certificate.clone(),
-            key: key.clone(),
-            crl: None,
-        };
-        tls::client(&files).map(|config| Some(Arc::new(config))).map_err(Failure::misused)
+        match &self.profile {
+            Some(name) if self.controller.is_empty() => {
+                let (controllers, files) = profile::named(name)?;
+                Ok((controllers, given.or(files)))
+            }
+            _ if self.controller.is_empty() => {
+                Ok((Address::Unix(PathBuf::from(controller::SOCKET)).into(), given))
+            }
+            _ => {
+                let most = wire::controllers::MOST;
+                let wrong = || Failure::misused(format_args!("--controller: name {most} at most"));
+                let controllers = Controllers::new(self.controller.clone()).ok_or_else(wrong)?;
+                Ok((controllers, given))
+            }
+        }
     }
 
     pub(crate) async fn connect(&self) -> Result<Client, Failure> {
-        let most = wire::controllers::MOST;
-        let controllers = Controllers::new(self.controller.clone());
-        let mut controllers = controllers
-            .ok_or_else(|| Failure::misused(format_args!("--controller: name {most} at most")))?;
-        let tls = self.tls()?;
+        let (mut controllers, files) = self.way()?;
+        let tls = files.as_ref().map(tls::client).transpose().map_err(Failure::misused)?;
+        let tls = tls.map(Arc::new);
         match timeout(ANSWER, controllers.connect(tls.as_ref(), SEEKING)).await {
             Ok(connected) => connected.map_err(failed),
             Err(_) => Err(Failure::failed(format_args!(

@@ -5,13 +5,14 @@ use std::time::{Duration, UNIX_EPOCH};
 use clap::{Args, Subcommand};
 use hyper::Method;
 use protocol::operator::{Act, Order as Given, Orders};
+use units::{Rate, Span};
 
 use super::{Target, answer, block_on, failed, table};
 use crate::failure::{Failure, print};
 
 /// Order something of a controller, or show the orders that stand
 ///
-/// What begins something (block, freeze, drain) stands until another order ends it, also over restarts of the
+/// What begins something (block, freeze, drain, limit) stands until another order ends it, also over restarts of the
 /// controller. Each order is written to its audit log: who, what, when, answer.
 #[derive(Args)]
 #[command(after_help = "Example:\n  watermaster order freeze --reason \"storage is slow\"\n  \
@@ -63,6 +64,25 @@ enum What {
         host: String,
         #[command(flatten)]
         why: Why,
+    },
+    /// Hold each connection of an application, or of one job of it, to a rate, whatever the policy decides
+    Limit {
+        /// APPLICATION or APPLICATION/JOB; a / within a job's name is %2F or /
+        of: String,
+        /// Most that each of its connections sends, such as "50 Mbit/s"
+        rate: Rate,
+        /// End it after this time, such as "10 min"
+        #[arg(long = "for", value_name = "TIME")]
+        lasts: Option<Span>,
+        #[command(flatten)]
+        why: Why,
+    },
+    /// Hold them to what the policy decides again
+    Unlimit {
+        /// APPLICATION or APPLICATION/JOB, as it was limited
+        of: String,
+        #[command(flatten)]
+        plain: Plain,
     },
     /// Govern a host like any other again
     Undrain {
@@ -117,6 +137,19 @@ impl Order {
                 (Some(Given::Drain { host, reason }), plain)
             }
             What::Undrain { host, plain } => (Some(Given::Undrain { host }), plain),
+            What::Limit { of, rate, lasts, why: Why { reason, plain } } => {
+                let (application, job) = parts(&of);
+                let until_s = lasts.map(|lasts| {
+                    let seconds = lasts.as_nanos().div_ceil(1_000_000_000);
+                    now_s().saturating_add(seconds)
+                });
+                let order = Given::Limit { application, job, rate_bps: rate, until_s, reason };
+                (Some(order), plain)
+            }
+            What::Unlimit { of, plain } => {
+                let (application, job) = parts(&of);
+                (Some(Given::Unlimit { application, job }), plain)
+            }
         };
         let orders = block_on(ask(&plain.target, order.as_ref()))?;
         if plain.json {
@@ -130,6 +163,18 @@ impl Order {
             None => Ok(()),
         }
     }
+}
+
+/// An application, and its job where one is named.
+fn parts(of: &str) -> (String, Option<String>) {
+    match of.split_once('/') {
+        Some((application, job)) => (application.to_owned(), Some(super::explain::plain(job))),
+        None => (of.to_owned(), None),
+    }
+}
+
+fn now_s() -> u64 {
+    UNIX_EPOCH.elapsed().unwrap_or_default().as_secs()
 }
 
 async fn ask(target: &Target, order: Option<&Given>) -> Result<Orders, Failure> {
@@ -159,6 +204,10 @@ fn page(orders: &Orders, is_done: bool) -> String {
 
 /// A standing order in a table.
 pub(super) fn row(act: &Act) -> Vec<String> {
+    let of = |application: &String, job: &Option<String>| match job {
+        Some(job) => format!("{application}/{job}"),
+        None => application.clone(),
+    };
     let (what, of) = match &act.order {
         Given::Cancel { application, job } => ("cancel", format!("{application}/{job}")),
         Given::Evict { application } => ("evict", application.clone()),
@@ -168,6 +217,12 @@ pub(super) fn row(act: &Act) -> Vec<String> {
         Given::Thaw {} => ("thaw", "everything".to_owned()),
         Given::Drain { host, .. } => ("drain", host.clone()),
         Given::Undrain { host } => ("undrain", host.clone()),
+        Given::Limit { application, job, rate_bps, until_s, .. } => {
+            let rate = super::rate_of(rate_bps.as_bps());
+            let rest = until_s.map(|until| format!(", {} s more", until.saturating_sub(now_s())));
+            ("limit", format!("{}: {rate}{}", of(application, job), rest.unwrap_or_default()))
+        }
+        Given::Unlimit { application, job } => ("unlimit", of(application, job)),
     };
     let reason = act.order.reason().unwrap_or("-").to_owned();
     let ago = UNIX_EPOCH + Duration::from_secs(act.at_s);

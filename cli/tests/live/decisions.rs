@@ -19,7 +19,7 @@ use model::{
 };
 use policy::{Descriptor, DirectiveKind, Policy};
 use protocol::Connection;
-use protocol::agent::{Command, ConnectionReport, Report};
+use protocol::agent::{Command, ConnectionReport, PortCount, Report};
 use serde_json::json;
 use units::{Bytes, Rate, Span, Time};
 
@@ -69,6 +69,18 @@ impl Policy for Tap {
 
     fn deadline(&self) -> Option<Time> {
         self.inner.deadline()
+    }
+
+    fn tags(&self) -> Option<policy::Tags> {
+        self.inner.tags()
+    }
+
+    fn ports(&self) -> Option<Span> {
+        self.inner.ports()
+    }
+
+    fn paces_all(&self) -> bool {
+        self.inner.paces_all()
     }
 
     fn account(&self, flow: FlowId) -> Option<policy::Account> {
@@ -390,6 +402,10 @@ async fn recording(policy: &Descriptor) -> Vec<Record> {
         };
         let (sampled_ns, connections) = (Time::ZERO + elapsed, (1..=6).map(report).collect());
         agent.say(&Report::Connections { sampled_ns, connections }).await;
+        // Beside the flows somebody else sends 20 Mbit/s.
+        let sent_bytes = Rate::from_mbps(20).bytes_in(elapsed) + carried(1) + carried(2);
+        let port = PortCount { node: "s0".into(), interface: "eth0".into(), sent_bytes };
+        agent.say(&Report::Ports { ports: vec![port] }).await;
         for severity in [Severity::Low, Severity::Medium, Severity::High] {
             let (node, interface) = ("s0".to_owned(), "eth0".to_owned());
             agent.say(&Report::Congested { node, interface, severity, queue_bytes: QUEUE }).await;
@@ -506,6 +522,11 @@ async fn a_daemon_its_replay_and_the_driver_decide_the_same() {
             .collect();
         let said = [Severity::Low, Severity::Medium, Severity::High].map(|level| (level, QUEUE));
         assert!(notices.len() >= 9 && notices.chunks(3).all(|three| three == said), "{name}");
+        let is_counted = observed.iter().any(|(_, observation)| {
+            matches!(observation, Observation::Measured(Measured::Ports(_)))
+        });
+        let counts = fresh(&configuration).ports().is_some();
+        assert_eq!(is_counted, counts, "{name}: counters of ports");
         // By default nothing is prepared (core/control/tests/windows.rs).
         for kind in policy.directives.iter().filter(|kind| **kind != DirectiveKind::Prepare) {
             assert!(commands.iter().any(|command| carries(command, *kind)), "{name}: no {kind}");

@@ -75,6 +75,26 @@ async fn a_declared_flow_is_a_command_to_its_agent_and_has_an_explanation() {
     ]);
     let explained = String::from_utf8(explained.stdout).unwrap();
     assert!(explained.contains("intended 1.00 Mbit/s"), "{explained}");
+
+    let socket = daemon.address().to_string();
+    let run = |words: &[&str]| {
+        let said = daemon.command(&[words, &["--controller", &socket]].concat());
+        let both = [said.stdout, said.stderr].map(|said| String::from_utf8(said).unwrap());
+        (said.status.code(), both.concat())
+    };
+    assert_eq!(run(&["order", "limit", "a", "5 Mbit/s"]).0, Some(0));
+    let (code, said) = run(&["explain", "a"]);
+    assert!(
+        code == Some(0)
+            && said.starts_with("a: connected; jobs: 2; flows: 2; declarations refused: 1\n"),
+        "{said}"
+    );
+    assert!(said.contains("limit  a: 5.00 Mbit/s") && said.contains("\nj "), "{said}");
+    let (code, said) = run(&["explain", "b"]);
+    assert!(code == Some(1) && said.contains("\"b\" has declared nothing"), "{said}");
+    run(&["order", "block", "b"]);
+    let (code, said) = run(&["explain", "b", "--json"]);
+    assert!(code == Some(0) && said.contains("\"type\": \"block\""), "{said}");
 }
 
 /// Names of jobs and flows are the application's; all of them can be asked for.
@@ -117,7 +137,7 @@ async fn a_name_with_a_slash_can_be_asked_for() {
             "{found:#}"
         );
     }
-    for nothing in ["x", "x/", "/a"] {
+    for nothing in ["", "x/", "/a"] {
         let said = daemon.command(&["explain", nothing, "--controller", &socket]);
         assert_eq!(said.status.code(), Some(2), "{nothing}");
     }

@@ -114,6 +114,47 @@ async fn an_order_that_can_not_be_read_names_what_is_wrong() {
     assert_eq!(audit(&daemon), Vec::<Value>::new());
 }
 
+/// By environment, and by a profile with certificates; what is said on the command line comes first.
+#[tokio::test]
+async fn commands_know_their_controller() {
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    certificates(&folder.path().join("certs"), &["--operator", "me"]);
+    let daemon = Daemon::start_in(folder, &config(&format!("{TLS}{FIXED}")));
+    let (socket, https) = (daemon.address().to_string(), format!("https://{}", daemon.http));
+    std::fs::create_dir(daemon.path("watermaster")).unwrap();
+    let profiles = format!(
+        "[[profile]]\nname = \"main\"\ncontroller = [\"{https}\"]\ntls = {{ ca = \"../certs/ca.crt\", \
+         certificate = \"../certs/operator-me.crt\", key = \"../certs/operator-me.key\" }}\n"
+    );
+    std::fs::write(daemon.path("watermaster/profiles.toml"), profiles).unwrap();
+    let list = |more: &[&str], environment: &[(&str, &str)]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_watermaster"))
+            .args(["order", "list"])
+            .args(more)
+            .env("XDG_CONFIG_HOME", daemon.path(""))
+            .envs(environment.iter().copied())
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap());
+        (output.status.code(), said.concat())
+    };
+    let found = (Some(0), "no order stands\n".to_owned());
+    let nowhere = ("WATERMASTER_CONTROLLER", "unix:/nowhere/at/all");
+    let main = ("WATERMASTER_PROFILE", "main");
+    assert_eq!(list(&[], &[("WATERMASTER_CONTROLLER", &socket)]), found);
+    assert_eq!(list(&["--profile", "main"], &[]), found);
+    assert_eq!(list(&[], &[main]), found);
+    assert_eq!(list(&["--controller", &socket], &[nowhere, ("WATERMASTER_PROFILE", "x")]), found);
+    let (code, said) = list(&[], &[nowhere, main]);
+    assert!(code == Some(1) && said.contains("/nowhere/at/all"), "{said}");
+    let (code, said) = list(&["--profile", "x"], &[]);
+    assert!(code == Some(2) && said.contains("has no profile \"x\", but: main"), "{said}");
+    let bare = format!("[[profile]]\nname = \"main\"\ncontroller = \"{https}\"\n");
+    std::fs::write(daemon.path("watermaster/profiles.toml"), bare).unwrap();
+    let (code, said) = list(&[], &[main]);
+    assert!(code == Some(2) && said.contains("needs certificates; add a [tls] table"), "{said}");
+}
+
 #[tokio::test]
 async fn what_is_frozen_stays_so_over_a_restart_and_is_replayed() {
     let recorded = config(&format!("{FIXED}[recorder]\ndirectory = \"records\"\n"));
@@ -152,6 +193,32 @@ async fn what_is_frozen_stays_so_over_a_restart_and_is_replayed() {
     assert!(status.contains("freeze  everything  the Unix socket"), "{status}");
     assert_eq!(order(&daemon, &["thaw"]), (Some(0), "done\nno order stands\n".to_owned()));
     paced(&mut agent, true).await;
+
+    // What can't be written is told as long as a restart would undo it, and written once it can be.
+    let (state, away) = (folder.path().join("state"), folder.path().join("away"));
+    std::fs::rename(&state, &away).unwrap();
+    let (code, said) = order(&daemon, &["block", "b"]);
+    assert!(code == Some(1) && said.contains("a restart undoes it"), "{said}");
+    let is_told = |status: &Value| {
+        let mut problems = status["problems"].as_array().unwrap().iter();
+        problems.any(|problem| problem.as_str().unwrap().contains("a restart undoes it"))
+    };
+    daemon.until("/v1/status", is_told).await;
+    std::fs::rename(&away, &state).unwrap();
+    daemon.until("/v1/status", |status| !is_told(status)).await;
+    let kept = std::fs::read_to_string(state.join("orders.json")).unwrap();
+    assert!(kept.contains("block"), "{kept}");
+    assert_eq!(order(&daemon, &["unblock", "b"]).0, Some(0));
+
+    // A limit by hand ends by itself.
+    let (code, said) = order(&daemon, &["limit", "a/j", "1 Mbit/s", "--for", "1 s"]);
+    assert!(code == Some(0) && said.contains("a/j: 1.00 Mbit/s, "), "{said}");
+    daemon.until("/v1/orders", |orders| orders["standing"] == json!([])).await;
+    // Orders are written down one after another: this one after that end.
+    assert_eq!(order(&daemon, &["unlimit", "a/j"]).0, Some(1));
+    let audit = std::fs::read_to_string(state.join("audit.jsonl")).unwrap();
+    let by_itself = |line: &str| line.contains("its time is over") && line.contains("unlimit");
+    assert!(audit.lines().rev().nth(1).is_some_and(by_itself), "{audit}");
     daemon.signal("-TERM");
     assert!(daemon.wait().success());
 

@@ -4,12 +4,14 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::borrow::Borrow;
 
 use protocol::operator::{Act, Order};
+use units::Rate;
 
 use crate::message::Refusal;
 
-/// So many applications can be blocked, and so many hosts drained.
+/// So many applications can be blocked, so many hosts drained, and so many limits set.
 const MOST: usize = 1_000;
 
 /// Orders that stand, each until another ends it.
@@ -19,6 +21,8 @@ pub(crate) struct Orders {
     blocked: BTreeMap<String, Act>,
     /// By the names of hosts: one that was learnt has another number after a restart, or none yet.
     drained: BTreeMap<String, Act>,
+    /// By application, and by job where one is named.
+    limited: BTreeMap<(String, Option<String>), Act>,
 }
 
 impl Orders {
@@ -32,6 +36,44 @@ impl Orders {
         self.drained.insert(host.into(), act.clone());
     }
 
+    /// The connections of an application, or of its job, are limited.
+    pub(crate) fn limit(&mut self, application: &str, job: Option<&str>, act: &Act) {
+        self.limited.insert(key(application, job), act.clone());
+    }
+
+    pub(crate) fn unlimit(&mut self, application: &str, job: Option<&str>) -> Result<(), Refusal> {
+        let name = job.map_or_else(|| application.into(), |job| format!("{application}/{job}"));
+        end(&mut self.limited, "application", &key(application, job), &name, "limited")
+    }
+
+    /// Whether any connection may be limited.
+    pub(crate) fn limits(&self) -> bool {
+        !self.limited.is_empty()
+    }
+
+    /// The least limit of a job's connections, and the order that sets it.
+    pub(crate) fn limited(&self, application: &str, job: &str) -> Option<(Rate, &Act)> {
+        if !self.limits() {
+            return None;
+        }
+        let all = [None, Some(job)].map(|job| self.limited.get(&key(application, job)));
+        let rates = all.into_iter().flatten().filter_map(|act| match act.order {
+            Order::Limit { rate_bps, .. } => Some((rate_bps, act)),
+            _ => None,
+        });
+        rates.min_by_key(|(rate, _)| *rate)
+    }
+
+    /// Whether a limit can be set for one more.
+    pub(crate) fn room_to_limit(
+        &self,
+        application: &str,
+        job: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let is_new = !self.limited.contains_key(&key(application, job));
+        room("application", if is_new { self.limited.len() } else { 0 })
+    }
+
     /// Whether one more application can be blocked.
     pub(crate) fn room_to_block(&self) -> Result<(), Refusal> {
         room("application", self.blocked.len())
@@ -43,11 +85,11 @@ impl Orders {
     }
 
     pub(crate) fn unblock(&mut self, application: &str) -> Result<(), Refusal> {
-        end(&mut self.blocked, "application", application, "blocked")
+        end(&mut self.blocked, "application", application, application, "blocked")
     }
 
     pub(crate) fn undrain(&mut self, host: &str) -> Result<(), Refusal> {
-        end(&mut self.drained, "host", host, "drained")
+        end(&mut self.drained, "host", host, host, "drained")
     }
 
     /// The order that blocks an application.
@@ -73,7 +115,7 @@ impl Orders {
     /// All of them.
     pub(crate) fn standing(&self) -> Vec<Act> {
         let all = self.frozen.iter().chain(self.blocked.values()).chain(self.drained.values());
-        all.cloned().collect()
+        all.chain(self.limited.values()).cloned().collect()
     }
 }
 
@@ -83,14 +125,19 @@ fn room(field: &'static str, stand: usize) -> Result<(), Refusal> {
     wrong.map_or(Ok(()), Err)
 }
 
-fn end(
-    of: &mut BTreeMap<String, Act>,
+fn key(application: &str, job: Option<&str>) -> (String, Option<String>) {
+    (application.into(), job.map(String::from))
+}
+
+fn end<K: Ord + Borrow<Q>, Q: Ord + ?Sized>(
+    of: &mut BTreeMap<K, Act>,
     field: &'static str,
+    ended: &Q,
     name: &str,
     is: &str,
 ) -> Result<(), Refusal> {
     let reason = || format!("\"{name}\" is not {is}; the status shows the orders that stand");
-    let ended = of.remove(name).map(drop);
+    let ended = of.remove(ended).map(drop);
     ended.ok_or_else(|| Refusal { field, reason: reason(), busy: false })
 }
 
@@ -107,6 +154,9 @@ pub(crate) fn texts(order: &Order) -> impl Iterator<Item = (&'static str, &str)>
         Order::Evict { application }
         | Order::Block { application, .. }
         | Order::Unblock { application } => (Some(("application", &**application)), None),
+        Order::Limit { application, job, .. } | Order::Unlimit { application, job } => {
+            (Some(("application", &**application)), job.as_deref())
+        }
         Order::Drain { host, .. } | Order::Undrain { host } => (Some(("host", &**host)), None),
         Order::Freeze { .. } | Order::Thaw {} => (None, None),
     };

@@ -664,6 +664,8 @@ tagged! {
         5 => Thaw {}
         6 => Drain { host, reason }
         7 => Undrain { host }
+        8 => Limit { application, job, rate_bps, until_s, reason }
+        9 => Unlimit { application, job }
     }
     Report {
         0 => Hello { hosts, capabilities, epoch }

@@ -6,7 +6,7 @@ mod in_memory;
 use in_memory::{Rig, SECOND, Shape, connection, even, metered};
 use protocol::application::Declaration;
 use protocol::operator::{Act, Order};
-use units::Span;
+use units::{Rate, Span};
 use watermaster_control::{Input, Refusal};
 
 fn act(order: Order) -> Act {
@@ -199,6 +199,93 @@ fn a_host_that_is_drained_is_free_and_leaves_its_share_to_others() {
     assert_eq!(paced.len(), 3, "{paced:?}");
     assert_eq!(paced[&other], paced[&drained], "they share again");
     assert_eq!(give(&mut rig, undrain()).unwrap_err().field, "host");
+}
+
+fn limit(application: &str, job: Option<&str>, mbps: u64) -> Order {
+    Order::Limit {
+        application: application.into(),
+        job: job.map(Into::into),
+        rate_bps: Rate::from_mbps(mbps),
+        until_s: None,
+        reason: Some("it hurts".into()),
+    }
+}
+
+fn unlimit(job: Option<&str>) -> Order {
+    Order::Unlimit { application: "a".into(), job: job.map(Into::into) }
+}
+
+/// Whatever the policy decides, by meters and by agents, for flows of before and of later.
+#[test]
+fn what_an_operator_limits_goes_no_faster() {
+    for name in ["fair", "tcp"] {
+        let shape = Shape::racks(2);
+        let parameters = policy::Parameters::default();
+        let decides = policy::by_name(name, &parameters).unwrap();
+        let mut rig = Rig::new(&shape, shape.config(name, decides, true), 1);
+        rig.agent("left", &[0, 1]);
+        for job in ["j", "k"] {
+            rig.start("a", job);
+        }
+        rig.start("b", "j");
+        rig.flow("a", "j", 1, connection(0, 3, 10), None).unwrap();
+        rig.flow("b", "j", 1, connection(1, 3, 10), None).unwrap();
+        let before = rig.paced();
+        give(&mut rig, limit("a", None, 2)).unwrap();
+        give(&mut rig, limit("a", Some("k"), 1)).unwrap();
+        rig.flow("a", "k", 1, connection(0, 3, 11), None).unwrap();
+        rig.pass(SECOND);
+        let (of_j, of_k) = (connection(0, 3, 10), connection(0, 3, 11));
+        let rate = |rig: &Rig, of| rig.paced().get(&of).copied();
+        let held = |rig: &Rig| (rate(rig, of_j), rate(rig, of_k));
+        let by_hand = (Some(Rate::from_mbps(2)), Some(Rate::from_mbps(1)));
+        assert_eq!(held(&rig), by_hand, "{name}");
+        let why = rig.why("a", "k", 1);
+        assert!(why.why.contains("held to 1 Mbit/s by operator me (it hurts)"), "{}", why.why);
+        assert_eq!(why.flow.enforced_bps, Some(Rate::from_mbps(1)));
+        // Nothing is held while decisions are frozen.
+        give(&mut rig, freeze()).unwrap();
+        assert_eq!(held(&rig), (None, None));
+        give(&mut rig, Order::Thaw {}).unwrap();
+        assert_eq!(held(&rig), by_hand);
+        give(&mut rig, unlimit(Some("k"))).unwrap();
+        assert_eq!(rate(&rig, of_k), Some(Rate::from_mbps(2)));
+        give(&mut rig, unlimit(None)).unwrap();
+        rig.declare("a", Declaration::JobComplete { job: "k".into() }).unwrap();
+        rig.pass(SECOND);
+        assert_eq!(rig.paced(), before, "{name}");
+        assert_eq!(rig.controller.at(rig.now).orders(), []);
+    }
+}
+
+#[test]
+fn a_limit_that_can_not_be_is_refused() {
+    let mut rig = rig();
+    let bps = |rate: Rate, until_s| Order::Limit {
+        application: "a".into(),
+        job: None,
+        rate_bps: rate,
+        until_s,
+        reason: None,
+    };
+    for (field, order) in [
+        ("rate_bps", bps(Rate::from_bps(11_999), None)),
+        ("rate_bps", bps(Rate::MAX, None)),
+        ("until_s", bps(Rate::from_mbps(1), Some(1_000))),
+        ("application", unlimit(None)),
+        ("application", unlimit(Some("j"))),
+        ("job", limit("a", Some("a\nb"), 1)),
+    ] {
+        assert_eq!(give(&mut rig, order).unwrap_err().field, field);
+    }
+    // One that was to end while no controller ran is ended by who keeps the time.
+    let act = act(bps(Rate::from_mbps(1), Some(1_000)));
+    rig.input(Input::Ordered { act: &act, again: true }).unwrap();
+    for number in 1..1_000 {
+        give(&mut rig, limit(&format!("x{number}"), None, 1)).unwrap();
+    }
+    assert!(give(&mut rig, limit("x", None, 1)).unwrap_err().reason.contains("end some"));
+    give(&mut rig, limit("x1", None, 2)).unwrap();
 }
 
 #[test]

@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
+use units::Rate;
 
 /// An operator's order. Whatever begins something stands until another order ends it, also over restarts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,20 +57,46 @@ pub enum Order {
         /// The host.
         host: String,
     },
+    /// No connection of an application, or of a job of it, goes faster, whatever the policy decides.
+    Limit {
+        /// The application, known or not.
+        application: String,
+        /// The job; all of them where none is named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        job: Option<String>,
+        /// Most that each connection sends, in bit/s of frames.
+        rate_bps: Rate,
+        /// When it ends, in seconds since 1970; where nothing is said, with `unlimit`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until_s: Option<u64>,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// What the policy decides holds its connections again.
+    Unlimit {
+        /// The application.
+        application: String,
+        /// The job, as it was named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        job: Option<String>,
+    },
 }
 
 impl Order {
     /// Why, where an operator has said so.
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Self::Block { reason, .. } | Self::Freeze { reason } | Self::Drain { reason, .. } => {
-                reason.as_deref()
-            }
+            Self::Block { reason, .. }
+            | Self::Freeze { reason }
+            | Self::Drain { reason, .. }
+            | Self::Limit { reason, .. } => reason.as_deref(),
             Self::Cancel { .. }
             | Self::Evict { .. }
             | Self::Unblock { .. }
             | Self::Thaw {}
-            | Self::Undrain { .. } => None,
+            | Self::Undrain { .. }
+            | Self::Unlimit { .. } => None,
         }
     }
 }

@@ -9,9 +9,8 @@ use document::{Document, DocumentError};
 use model::Buffer;
 use protocol::agent::Host;
 use units::{Bytes, Rate};
-use wire::client::Address;
-use wire::controllers::{Controllers, MOST as MOST_CONTROLLERS};
-use wire::tls;
+use wire::controllers::Controllers;
+use wire::{settings, tls};
 
 type Read<T> = Result<T, DocumentError>;
 
@@ -87,23 +86,8 @@ impl Settings {
         let mut root = Value::root(&document).fields()?;
         let name = root.need("name", "\"h1\"")?.name()?;
         let value = root.need("controller", "\"https://10.0.0.1:7443\"")?;
-        let controllers = read_controllers(&value)?;
-        let tls = root.optional("tls", |value| {
-            let mut fields = value.fields()?;
-            let mut path = |key, example| fields.need(key, example)?.path(folder);
-            let files = tls::Files {
-                ca: path("ca", "\"ca.crt\"")?,
-                certificate: path("certificate", "\"agent-h1.crt\"")?,
-                key: path("key", "\"agent-h1.key\"")?,
-                crl: None,
-            };
-            fields.done()?;
-            Ok(files)
-        })?;
-        let is_tls = |address: &Address| matches!(address, Address::Tls(_));
-        if tls.is_none() && controllers.addresses().iter().any(is_tls) {
-            return Err(value.error("needs certificates; add a [tls] table"));
-        }
+        let tls = root.optional("tls", |value| settings::tls(value, folder, "agent-h1"))?;
+        let controllers = settings::controllers(&value, tls.is_some())?;
         let formats = [("text", false), ("json", true)];
         let log_json = root.or("log", false, |v| v.choice(&formats))?;
         let pacer = read_pacer(&mut root, &name)?;
@@ -119,17 +103,6 @@ impl Settings {
         let file = file.to_owned();
         Ok(Self { file, name, controllers, tls, log_json, pacer, hosts, ports })
     }
-}
-
-/// The address of the only one, or a list.
-fn read_controllers(value: &Value<'_>) -> Read<Controllers> {
-    let address = |value: &Value<'_>| value.text()?.parse().map_err(|error| value.error(error));
-    if value.text().is_ok() {
-        return Ok(Controllers::from(address(value)?));
-    }
-    let all = value.list(MOST_CONTROLLERS)?.iter().map(address).collect::<Read<Vec<_>>>()?;
-    Controllers::new(all)
-        .ok_or_else(|| value.error("names nobody; write \"https://10.0.0.1:7443\""))
 }
 
 fn read_pacer(root: &mut Fields<'_>, name: &str) -> Read<kernel::PacerOptions> {

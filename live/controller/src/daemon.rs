@@ -329,6 +329,7 @@ impl Ground {
         let (stop, stopped) = watch::channel(false);
         let mut hub = Hub::new(sender, bounds, measures, role, ledger, changes, stopped);
         hub.recordings = recordings;
+        hub.ends.send_replace(http::orders::first_end(standing));
         Ok(self.serve(Arc::new(hub), stop, Some(owner)))
     }
 
@@ -374,7 +375,10 @@ impl Ground {
     ) -> Term {
         let listeners = &self.listeners;
         let unix = Arc::clone(&listeners.unix);
-        let mut tasks = vec![tokio::spawn(http::serve(unix, None, Arc::clone(&hub)))];
+        let mut tasks = vec![
+            tokio::spawn(http::serve(unix, None, Arc::clone(&hub))),
+            tokio::spawn(http::orders::end_in_time(Arc::clone(&hub))),
+        ];
         if let Some(listener) = &listeners.http {
             let certificates = listeners.tls.then(|| Arc::clone(&self.certificates));
             let listener = Arc::clone(listener);

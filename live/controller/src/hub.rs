@@ -11,7 +11,7 @@ use wire::identity::{Identity, Role as Kind};
 use wire::tls::{self, Revoked};
 
 use crate::election::{Shelf, Standing};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Unwritten};
 use crate::listen::Peer;
 use crate::metrics::Measures;
 use crate::owner::{Event, Said};
@@ -38,6 +38,9 @@ pub struct Hub {
     pub role: Role,
     /// Orders of operators are carried out by who holds it.
     pub ledger: Arc<tokio::sync::Mutex<Ledger>>,
+    unwritten: watch::Receiver<Option<Unwritten>>,
+    /// When the first order that stands for a time ends, in seconds since 1970.
+    pub ends: watch::Sender<Option<u64>>,
     revoked: watch::Sender<Revoked>,
     /// What is recorded, if anything is.
     pub recordings: Option<Recordings>,
@@ -125,12 +128,19 @@ impl Hub {
             connected: Mutex::default(),
             measures,
             role,
+            unwritten: ledger.unwritten(),
             ledger: Arc::new(tokio::sync::Mutex::new(ledger)),
+            ends: watch::Sender::new(None),
             revoked: watch::Sender::new(Revoked::default()),
             recordings: None,
             changes,
             stopped,
         }
+    }
+
+    /// Why a restart would undo what operators ordered, if so.
+    pub fn unwritten(&self) -> Option<String> {
+        self.unwritten.borrow().as_ref().map(|unwritten| unwritten.why.clone())
     }
 
     /// Tells the machine, as soon as it has room.

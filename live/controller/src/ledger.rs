@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::operator::Act;
 use serde::Serialize;
+use tokio::sync::watch;
 
 /// Longest file of standing orders that is read, in octets: twice as long as all that can stand.
 const MOST_STANDING: u64 = 8 << 20;
@@ -28,13 +29,20 @@ pub struct LedgerError {
     why: String,
 }
 
+/// Orders that stand and could not be written.
+#[derive(Debug)]
+pub struct Unwritten {
+    standing: Vec<Act>,
+    /// Why, and what follows.
+    pub why: String,
+}
+
 /// The orders of a state directory.
 #[derive(Debug)]
 pub struct Ledger {
     directory: PathBuf,
     most: u64,
-    /// What stands and could not be written, and why.
-    unwritten: Option<(Vec<Act>, String)>,
+    unwritten: watch::Sender<Option<Unwritten>>,
 }
 
 #[derive(Serialize)]
@@ -64,7 +72,11 @@ pub enum Pin<'a> {
 impl Ledger {
     /// That of a state directory, in which room is kept.
     pub fn of(state: &Path) -> Self {
-        let ledger = Self { directory: state.to_owned(), most: MOST_LOG, unwritten: None };
+        let ledger = Self {
+            directory: state.to_owned(),
+            most: MOST_LOG,
+            unwritten: watch::Sender::new(None),
+        };
         if let Err(error) = write(&ledger.beside(), b"") {
             tracing::warn!(
                 file = %ledger.beside().display(), %error, "no room is kept for orders: make room before the next"
@@ -108,16 +120,20 @@ impl Ledger {
     }
 
     /// Writes down what became of an order, and what stands if it was carried out. What of that fails is told.
-    pub fn note(&mut self, act: &Act, became: Result<&[Act], &str>) -> Option<String> {
+    pub fn note(&self, act: &Act, became: Result<&[Act], &str>) -> Option<String> {
         if let Ok(standing) = became {
-            self.unwritten = self.keep(standing).err().map(|error| {
+            let unwritten = self.keep(standing).err().map(|error| {
                 let file = self.standing_file();
-                let said =
-                    format!("{}: {error}; it is done, but a restart undoes it", file.display());
-                (standing.to_vec(), said)
+                let why = format!(
+                    "{}: {error}; what operators ordered is done, but a restart undoes it",
+                    file.display()
+                );
+                Unwritten { standing: standing.to_vec(), why }
             });
+            self.unwritten.send_replace(unwritten);
         }
-        let kept = self.warning().filter(|_| became.is_ok());
+        let kept = self.unwritten.borrow().as_ref().map(|unwritten| unwritten.why.clone());
+        let kept = kept.filter(|_| became.is_ok());
         let answer = became.err().unwrap_or("done");
         let line = Line { at_s: act.at_s, by: &act.by, order: &act.order, answer };
         let logged = self.logged(&line);
@@ -125,18 +141,20 @@ impl Ledger {
         (!failed.is_empty()).then(|| failed.join("; "))
     }
 
-    /// Why a restart would undo what stands, if so.
-    pub fn warning(&self) -> Option<String> {
-        self.unwritten.as_ref().map(|(_, why)| why.clone())
+    /// What could not be written, as it becomes and ends.
+    pub fn unwritten(&self) -> watch::Receiver<Option<Unwritten>> {
+        self.unwritten.subscribe()
     }
 
     /// Tries again to write what could not be written; whether all is.
-    pub fn again(&mut self) -> bool {
-        self.unwritten.take().is_none_or(|(standing, why)| {
-            let done = self.keep(&standing).is_ok();
-            self.unwritten = (!done).then_some((standing, why));
-            done
-        })
+    pub fn again(&self) -> bool {
+        let unwritten = self.unwritten.borrow();
+        let done = unwritten.as_ref().is_none_or(|of| self.keep(&of.standing).is_ok());
+        drop(unwritten);
+        if done {
+            self.unwritten.send_replace(None);
+        }
+        done
     }
 
     /// Writes down what became of an order about recordings, which is the daemon's own to carry out. What of that
@@ -222,7 +240,7 @@ mod tests {
     #[test]
     fn what_stands_is_read_again_and_what_is_damaged_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let mut ledger = Ledger::of(folder.path());
+        let ledger = Ledger::of(folder.path());
         assert_eq!(ledger.standing().unwrap(), []);
         let frozen = act(Order::Freeze { reason: Some("fire".to_owned()) });
         assert_eq!(ledger.note(&frozen, Ok(std::slice::from_ref(&frozen))), None);
@@ -251,7 +269,7 @@ mod tests {
     #[test]
     fn the_log_is_bounded_and_its_latest_lines_stay() {
         let folder = tempfile::tempdir().unwrap();
-        let mut ledger = Ledger { most: 300, ..Ledger::of(folder.path()) };
+        let ledger = Ledger { most: 300, ..Ledger::of(folder.path()) };
         for at_s in 0..100 {
             assert_eq!(ledger.note(&Act { at_s, ..act(Order::Thaw {}) }, Err("no")), None);
         }
@@ -267,23 +285,23 @@ mod tests {
     fn a_state_that_can_not_be_written_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let gone = folder.path().join("gone");
-        let mut ledger = Ledger::of(&gone);
+        let ledger = Ledger::of(&gone);
         let frozen = act(Order::Freeze { reason: None });
         let said = ledger.note(&frozen, Ok(std::slice::from_ref(&frozen))).unwrap();
         assert!(said.contains("a restart undoes it") && said.contains("audit.jsonl"), "{said}");
         // Who looks later is told, too, until it is written.
         assert!(!ledger.again());
-        assert!(ledger.warning().unwrap().contains("a restart undoes it"));
         fs::create_dir(&gone).unwrap();
         assert!(ledger.again());
-        assert_eq!((ledger.warning(), ledger.standing().unwrap()), (None, vec![frozen]));
+        assert!(ledger.unwritten().borrow().is_none());
+        assert_eq!(ledger.standing().unwrap(), [frozen]);
     }
 
     /// What is written takes the place of what kept it.
     #[test]
     fn room_is_kept_for_an_order() {
         let folder = tempfile::tempdir().unwrap();
-        let mut ledger = Ledger::of(folder.path());
+        let ledger = Ledger::of(folder.path());
         let room = || fs::metadata(folder.path().join("orders.new")).unwrap().len();
         assert_eq!(room(), ROOM as u64);
         let frozen = act(Order::Freeze { reason: None });

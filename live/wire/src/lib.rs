@@ -3,6 +3,7 @@
 //! - [`certs`] makes certificates, [`tls`] reads them, [`identity`] says whom one names;
 //! - [`client`] asks a controller over HTTP, by TLS, TCP or a Unix socket;
 //! - [`controllers`] finds the one that leads, of several;
+//! - [`settings`] reads where controllers are and which certificates to show;
 //! - [`delivery`] brings an application's declarations to a controller;
 //! - [`lines`] reads and writes lines of JSON on a connection that both ends write to;
 //! - [`clock`] is the one clock: monotonic.
@@ -15,6 +16,7 @@ pub mod controllers;
 pub mod delivery;
 pub mod identity;
 pub mod lines;
+pub mod settings;
 pub mod tls;
 
 /// What an agent asks a connection to become, in the header `Upgrade`: reports upwards and commands

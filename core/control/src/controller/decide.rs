@@ -269,6 +269,11 @@ impl Controller {
         if joined.is_some_and(|declared| self.has_one_meter(declared)) {
             grant.rate = self.desired.grant(connection, (&[], 1), ends).rate;
         }
+        if self.orders.limits() {
+            let carried = flows.iter().filter_map(|id| self.registry.flow(*id));
+            let by_hand = carried.filter_map(|flow| Some(self.limited_by_hand(flow)?.0));
+            grant.rate = grant.rate.into_iter().chain(by_hand).min();
+        }
         // Switches meter more than hosts can be told.
         let most = match self.context.enforcement {
             Enforcement::Pacing => MOST_RATE,

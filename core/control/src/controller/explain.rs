@@ -466,8 +466,8 @@ impl Answers<'_> {
         }
     }
 
-    /// What the policy wants of a flow: its own limit, or that of its hosts' connections, of which those
-    /// that carry it have a share, each divided among the flows that it carries.
+    /// What is wanted of a flow: its own limit, or that of its hosts' connections, of which those that carry it
+    /// have a share, each divided among the flows that it carries; or less, by an operator.
     fn intended(&self, id: FlowId, flow: &Flow) -> Option<Rate> {
         let share = |connection: Connection| {
             let share = self.desired.grant(&connection, (&[], 1), || Some(flow.ends)).rate?;
@@ -477,7 +477,11 @@ impl Answers<'_> {
         let mut shares = self.registry.carriers(&flow.selector).map(share);
         let first = shares.next().flatten();
         let share = first.and_then(|first| shares.try_fold(first, |sum, next| Some(sum + next?)));
-        [self.desired.intention(id).limit, share].into_iter().flatten().min()
+        let by_hand = self.limited_by_hand(flow).map(|(rate, _)| {
+            let carriers = self.registry.carriers(&flow.selector).count().max(1);
+            Rate::from_bps(rate.as_bps().saturating_mul(carriers as u64))
+        });
+        [self.desired.intention(id).limit, share, by_hand].into_iter().flatten().min()
     }
 
     /// An agent that has confirmed nothing for longer than its leases last: they may be over.

@@ -4,7 +4,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{Caps, Declared, FlowId, JobId, LinkId, Measured, NodeId, NodeKind, Observation};
+use model::{
+    Caps, Declared, FlowId, JobId, LEAST_RATE, LinkId, MOST_RATE, Measured, NodeId, NodeKind,
+    Observation,
+};
 use protocol::operator::{Act, Order};
 use units::Rate;
 
@@ -76,7 +79,45 @@ impl Controller {
                 self.apply_anew();
                 Ok(())
             }
+            Order::Limit { application, job, rate_bps, until_s, .. } => {
+                if !(LEAST_RATE..=MOST_RATE).contains(rate_bps) {
+                    let reason = format!("is not from {LEAST_RATE} to {MOST_RATE}");
+                    return refuse("rate_bps", reason);
+                }
+                if until_s.is_some_and(|until| until <= act.at_s) && !again {
+                    return refuse("until_s", "is over already".into());
+                }
+                self.orders.room_to_limit(application, job.as_deref())?;
+                self.orders.limit(application, job.as_deref(), act);
+                self.limit_anew(application, job.as_deref());
+                Ok(())
+            }
+            Order::Unlimit { application, job } => {
+                self.orders.unlimit(application, job.as_deref())?;
+                self.limit_anew(application, job.as_deref());
+                Ok(())
+            }
         }
+    }
+
+    /// What holds the connections of an application, or of a job, has changed.
+    fn limit_anew(&mut self, application: &str, job: Option<&str>) {
+        let Some(known) = self.registry.applications.get(application) else {
+            return;
+        };
+        let jobs = known.jobs.iter().filter(|(name, _)| job.is_none_or(|job| *job == ***name));
+        let jobs = jobs.filter_map(|(_, id)| self.registry.job(*id));
+        let flows: Vec<FlowId> = jobs.flat_map(|job| job.flows.values().copied()).collect();
+        let now = self.context.now;
+        for id in flows {
+            self.intend(id, |wanted| wanted.since = now);
+        }
+    }
+
+    /// The least rate that operators leave each connection of a flow, and the order.
+    pub(super) fn limited_by_hand(&self, flow: &Flow) -> Option<(Rate, &Act)> {
+        let job = self.registry.job(flow.job()?)?;
+        self.orders.limited(&job.application, &job.name)
     }
 
     /// Why an application's declarations are refused, if an operator blocks it.

@@ -8,7 +8,7 @@ mod description;
 mod events;
 mod leader;
 mod measured;
-mod orders;
+pub mod orders;
 mod queries;
 mod recordings;
 

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use protocol::operator::{Act, Order, Orders};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::answers::{Wrong, json, may_order, may_see_all};
 use super::applications::{missing, plain, take};
@@ -19,6 +20,8 @@ use crate::owner::Event;
 
 /// How long to wait before what could not be written down is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
+/// A clock that somebody sets is looked at again after this time.
+const CLOCK: Duration = Duration::from_secs(30);
 /// Longest order, in octets.
 const MOST: usize = 16 << 10;
 
@@ -29,7 +32,7 @@ pub async fn standing(
 ) -> Result<Response, Wrong> {
     may_see_all(&admission)?;
     let standing = hub.ask(&hub.operators, |answers| answers.orders()).await?;
-    let warning = hub.ledger.lock().await.warning();
+    let warning = hub.unwritten();
     Ok(json(&Orders { standing, warning }))
 }
 
@@ -42,8 +45,7 @@ pub async fn give(
     may_order(&admission)?;
     let bytes = take(body, MOST, &hub.operators).await?.0;
     let order = read(&bytes)?;
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let act = Act { at_s: since.as_secs(), by: admission.who(), order };
+    let act = Act { at_s: now_s(), by: admission.who(), order };
     // Also where who asked goes away: what is carried out is written down.
     let carried_out = tokio::spawn(carry_out(hub, act));
     carried_out.await.map_err(|_| Ending)?.map(|orders| json(&orders))
@@ -71,7 +73,8 @@ fn read(body: &[u8]) -> Result<Order, Wrong> {
 
 async fn carry_out(hub: Arc<Hub>, act: Act) -> Result<Orders, Wrong> {
     // One after another: what is written down last is what stands.
-    let mut ledger = Arc::clone(&hub.ledger).lock_owned().await;
+    let ledger = Arc::clone(&hub.ledger).lock_owned().await;
+    let is_retried = hub.unwritten().is_some();
     let (sender, answer) = oneshot::channel();
     hub.tell(&hub.operators, Event::Ordered(act.clone(), sender)).await?;
     let became = answer.await.map_err(|_| Ending)?;
@@ -89,6 +92,9 @@ async fn carry_out(hub: Arc<Hub>, act: Act) -> Result<Orders, Wrong> {
     });
     // Held until all is written.
     let (became, mut warning, _ledger) = noted.await.map_err(|_| Ending)?;
+    if let Ok(standing) = &became {
+        hub.ends.send_replace(first_end(standing));
+    }
     if let (Ok(standing), Role::Leads { elected: Some((_, shelf)), .. }) = (&became, &hub.role)
         && let Err(why) = shelf.keep(standing).await
     {
@@ -96,7 +102,9 @@ async fn carry_out(hub: Arc<Hub>, act: Act) -> Result<Orders, Wrong> {
     }
     if let Some(warning) = &warning {
         tracing::error!(warning, "an order is not written down");
-        tokio::spawn(write_later(Arc::clone(&hub.ledger)));
+        if !is_retried && hub.unwritten().is_some() {
+            tokio::spawn(write_later(Arc::clone(&hub.ledger)));
+        }
     }
     let wrong = |refusal: control::Refusal| {
         Wrong::new(StatusCode::UNPROCESSABLE_ENTITY, refusal.field, refusal.reason)
@@ -104,11 +112,60 @@ async fn carry_out(hub: Arc<Hub>, act: Act) -> Result<Orders, Wrong> {
     became.map(|standing| Orders { standing, warning }).map_err(wrong)
 }
 
+/// When the first of these orders ends by itself, in seconds since 1970.
+pub fn first_end(standing: &[Act]) -> Option<u64> {
+    standing.iter().filter_map(end).min()
+}
+
+fn end(act: &Act) -> Option<u64> {
+    match act.order {
+        Order::Limit { until_s, .. } => until_s,
+        _ => None,
+    }
+}
+
+/// Ends the orders that stand for a time, as an operator would.
+pub async fn end_in_time(hub: Arc<Hub>) {
+    let mut ends = hub.ends.subscribe();
+    loop {
+        let Some(end_s) = *ends.borrow_and_update() else {
+            if ends.changed().await.is_err() {
+                return;
+            }
+            continue;
+        };
+        let left = Duration::from_secs(end_s.saturating_sub(now_s())).min(CLOCK);
+        if !left.is_zero() {
+            // Another may end before.
+            let _ = timeout(left, ends.changed()).await;
+            continue;
+        }
+        let Ok(standing) = hub.ask(&hub.operators, |answers| answers.orders()).await else {
+            return;
+        };
+        for act in standing.into_iter().filter(|act| end(act).is_some_and(|end| end <= now_s())) {
+            let Order::Limit { application, job, .. } = act.order else { continue };
+            let order = Order::Unlimit { application, job };
+            let act = Act { at_s: now_s(), by: "the controller: its time is over".into(), order };
+            // It may have ended meanwhile.
+            let _ = carry_out(Arc::clone(&hub), act).await;
+        }
+        let Ok(standing) = hub.ask(&hub.operators, |answers| answers.orders()).await else {
+            return;
+        };
+        hub.ends.send_replace(first_end(&standing));
+    }
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
 /// Tries until what stands is written.
 async fn write_later(ledger: Arc<tokio::sync::Mutex<Ledger>>) {
     loop {
         tokio::time::sleep(AGAIN).await;
-        let mut ledger = Arc::clone(&ledger).lock_owned().await;
+        let ledger = Arc::clone(&ledger).lock_owned().await;
         let tried = tokio::task::spawn_blocking(move || ledger.again()).await;
         if tried.unwrap_or(true) {
             return;

@@ -69,6 +69,7 @@ pub async fn status(
     if let Some(more) = soon.len().checked_sub(MOST_ENDING + 1) {
         status.problems.push(format!("certificates of {} more end soon", more + 1));
     }
+    status.problems.extend(hub.unwritten());
     let recorder = hub.measures.recorder();
     if let Recording::Stopped(why) = &recorder {
         status.problems.push(format!("the recorder has stopped: {why}"));

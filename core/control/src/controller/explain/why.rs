@@ -16,6 +16,7 @@ use crate::agents::Agent;
 use crate::applications::registry::Flow;
 use crate::config::Enforcement;
 use crate::desired::{Grant, Intention};
+use crate::orders::by;
 use crate::status::{
     Bottleneck, FlowExplanation, JobExplanation, ObjectivePart, ObjectiveStatus, Rival, SharedLink,
 };
@@ -196,6 +197,9 @@ impl Answers<'_> {
                 None => format!("policy {policy} holds it to {rate}"),
             },
         };
+        if let Some((rate, act)) = self.limited_by_hand(flow) {
+            let _ = write!(why, "; each of its connections is held to {rate} {}", by(act));
+        }
         if priority > 0 {
             let _ =
                 write!(why, "; it is served in class {priority}, or the last that its ports have");
