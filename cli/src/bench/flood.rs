@@ -314,6 +314,7 @@ impl Certificates {
                 ca: folder.join("ca.crt"),
                 certificate: file("crt"),
                 key: file("key"),
+                crl: None,
             };
             let config = tls::client(&files).map_err(Failure::failed)?;
             all.insert(stem, Arc::new(config));
