@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test growth docs-check lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes wheel deb site page page-check page-pictures
+.PHONY: help demo quick test growth docs-check lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases wheel deb site page page-check page-pictures
 
 ## help: this list
 help:
@@ -170,6 +170,11 @@ control: setup-build-lab
 ## packets: what the programs of a port cost a packet in the kernel (root)
 packets: setup-build-lab
 	cargo run --profile quick --locked --package watermaster-kernel --example packets
+
+## leases: controller and agents are killed at 200 random moments, and no limit outlives its lease (root; LEASE_SEED=n)
+leases: setup-build-lab
+	LEASE_KILLS=$${LEASE_KILLS:-200} cargo test --profile quick --locked --package watermaster --test live \
+		-- --nocapture --exact leases::no_limit_outlives_its_lease_whoever_dies
 
 ## faults: daemons and Open vSwitch are hurt while real connections run; what traffic suffers (root)
 faults: setup-build-lab-faketime

@@ -67,6 +67,7 @@ enum Command {
     Explain(live::explain::Explain),
     Order(live::order::Order),
     Events(live::events::Events),
+    Recordings(live::recordings::Recordings),
     Certs(live::certs::Certs),
     Replay(live::replay::Replay),
 }
@@ -94,6 +95,7 @@ fn main() -> ExitCode {
         Command::Explain(command) => command.execute(),
         Command::Order(command) => command.execute(),
         Command::Events(command) => command.execute(),
+        Command::Recordings(command) => command.execute(),
         Command::Certs(command) => command.execute(),
         Command::Replay(command) => command.execute(),
     };

@@ -9,6 +9,7 @@ pub(crate) mod gather;
 pub(crate) mod order;
 pub(crate) mod page;
 mod profile;
+pub(crate) mod recordings;
 pub(crate) mod replay;
 pub(crate) mod status;
 pub(crate) mod top;

@@ -12,6 +12,7 @@ mod events;
 mod faults;
 mod hostile;
 mod integration;
+mod leases;
 mod northbound;
 mod orders;
 mod recording;

@@ -267,32 +267,49 @@ fn what_is_no_recording_is_refused_at_once() {
     }
 }
 
+/// One application fills all files again and again: recording goes on, and a recording that is kept stays.
 #[tokio::test]
-async fn a_recording_that_cannot_go_on_stops_and_nothing_else() {
-    let one = recorder().replace("[policy]", "size = \"4096 B\"\nfiles = 1\n[policy]");
-    let mut daemon = Daemon::start(&one);
+async fn a_recording_never_ends_and_what_is_pinned_stays() {
+    let small = recorder().replace("[policy]", "size = \"4096 B\"\nfiles = 4\n[policy]");
+    let mut daemon = Daemon::start(&small);
+    let records = daemon.path("records");
     let mut client = daemon.client().await;
     let job = json!({ "type": "job_start", "job": "j" });
     assert!(declare(&mut client, "a", &job).await.0.is_success());
-    // What comes afterwards is taken all the same.
-    for flow in 0..100 {
+    let unix = format!("unix:{}", daemon.path("controller.sock").display());
+    let recordings = |words: &[&str]| {
+        daemon.command(&[&["recordings"], words, &["--controller", &unix]].concat())
+    };
+    let pinned = recordings(&["pin", "epoch-000001"]);
+    assert!(pinned.status.success(), "{}", stderr(&pinned));
+    let has = |part: u64| records.join(format!("epoch-000001.{part:03}.record")).exists();
+    let mut flow = 0;
+    while !has(20) {
         let (status, said) = declare(&mut client, "a", &declared(flow)).await;
         assert!(status.is_success(), "{said}");
+        flow += 1;
     }
-    let line = daemon.hears("recording stopped");
-    assert_eq!(line["level"], "ERROR");
-    assert!(line["reason"].as_str().unwrap().contains("raise recorder.files"), "{line}");
-    let status = daemon.get("/v1/status").await;
-    assert_eq!(status["recorder"], "stopped");
-    let problems = status["problems"].to_string();
+    assert_eq!(daemon.get("/v1/status").await["recorder"], "on");
+    assert!(has(0) && !has(1), "the beginning stays");
+    let listed = recordings(&["list", "--json"]);
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(listed["recordings"][0]["pinned"], true, "{listed}");
+    let unknown = recordings(&["pin", "epoch-000009"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(stderr(&unknown).contains("there is no recording"), "{}", stderr(&unknown));
+    let audit = std::fs::read_to_string(daemon.path("state/audit.jsonl")).unwrap();
     assert!(
-        problems.contains("the recorder has stopped: ")
-            && problems.contains("raise recorder.files")
+        audit.contains(r#"{"type":"pin","recording":"epoch-000001"},"answer":"done""#),
+        "{audit}"
     );
-    assert_eq!(status["applications"][0]["flows"], 100);
-    let metrics = daemon.client().await.get("/metrics").await.unwrap();
-    let metrics = String::from_utf8(metrics.to_vec()).unwrap();
-    assert!(metrics.contains("watermaster_recorder_stopped 1"), "{metrics}");
+    daemon.signal("-TERM");
+    daemon.wait();
+    let replay = |file: &Path| daemon.command(&["replay", file.to_str().unwrap(), "--quiet"]);
+    // All that was there when it was pinned.
+    let kept = replay(&records.join("pinned/epoch-000001.000.record"));
+    assert!(kept.status.success(), "{}", stderr(&kept));
+    let cut = replay(&records.join("epoch-000001.000.record"));
+    assert!(stderr(&cut).contains("epoch-000001.001.record is missing"), "{}", stderr(&cut));
 }
 
 /// A service manager starts it again and again: that must not cost the recordings.

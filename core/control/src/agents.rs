@@ -448,13 +448,33 @@ impl Agents {
             nodes.push(known);
         }
         let new = nodes.iter().filter(|node| node.is_none()).count();
+        if new > 0 && !cx.learn {
+            let which = hosts.iter().zip(&nodes).find(|(_, node)| node.is_none());
+            let name = which.map_or("", |(host, _)| &host.name);
+            let reason = format!(
+                "{name} is not declared; add it to the topology, or write control.learn = true"
+            );
+            return refuse("hosts", reason);
+        }
+        let named = view.named_by(&agent.identity);
+        if named + new > limits.hosts_per_agent {
+            let reason = format!(
+                "with these {} has named {} hosts that nobody declared, and there may be {}; declare them, or raise \
+                 limits.hosts_per_agent",
+                agent.identity,
+                named + new,
+                limits.hosts_per_agent
+            );
+            return refuse("hosts", reason);
+        }
         if view.learnt + new > limits.hosts {
             return refuse("hosts", "too many hosts are known; declare them instead".into());
         }
         let (mut taken, mut replaced) = (Vec::new(), Vec::new());
         let mut contradictions = Contradictions::default();
         for (host, node) in hosts.iter().zip(nodes) {
-            let Some(node) = node.or_else(|| view.add_host(&host.name)) else {
+            let Some(node) = node.or_else(|| view.add_host_of(&host.name, &agent.identity, cx.now))
+            else {
                 continue;
             };
             for address in &host.addresses {

@@ -64,6 +64,8 @@ pub struct Config {
     /// What is assumed of a link that is discovered and not declared; its capacity is that of the
     /// port where the port tells its speed.
     pub discovered: LinkSpec,
+    /// Whether hosts are learnt that nobody declared, by what they send and by what agents say.
+    pub learn: bool,
     /// What peers may ask of the controller.
     pub limits: Limits,
     /// The applications that may declare something; none: all may declare everything.
@@ -130,6 +132,7 @@ impl Config {
                 buffer: Buffer::Unlimited,
                 mark: None,
             },
+            learn: true,
             limits: Limits::default(),
             tenants: Vec::new(),
             acting: Vec::new(),
@@ -218,6 +221,10 @@ pub struct Limits {
     pub packets_per_second: u32,
     /// Hosts that are learnt without being declared.
     pub hosts: usize,
+    /// Of those, what one agent names.
+    pub hosts_per_agent: usize,
+    /// Addresses of each kind that are learnt at one port of a switch.
+    pub hosts_per_port: usize,
     /// Bytes that records of all applications may take. One may take as much as is left for all others.
     pub memory: u64,
 }
@@ -243,6 +250,8 @@ impl Default for Limits {
             reports_per_second: 1_000,
             packets_per_second: 10_000,
             hosts: 10_000,
+            hosts_per_agent: 2_000,
+            hosts_per_port: 64,
             memory: 768 << 20,
         }
     }

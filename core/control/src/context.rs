@@ -22,6 +22,8 @@ pub(crate) struct Context {
     pub(crate) probe: Span,
     pub(crate) grace: Span,
     pub(crate) discovered: LinkSpec,
+    /// Whether hosts are learnt that nobody declared.
+    pub(crate) learn: bool,
     pub(crate) limits: Limits,
 }
 
@@ -33,6 +35,9 @@ const PAUSE: Span = Span::from_millis(100);
 const LATELY: u64 = 2;
 /// What no report of an agent speaks of for so many samples is gone: two may be lost, and one late.
 const PATIENCE: u64 = 4;
+
+/// What was learnt of a host is known so long after its last word, at least.
+const MEMORY: Span = Span::from_secs(600);
 
 /// Agents of a controller that ended come to the next one within this time, where attempts are refused at once:
 /// two may fail that wait the longest.
@@ -52,6 +57,7 @@ impl Context {
             probe: config.probe,
             grace: config.grace,
             discovered: config.discovered,
+            learn: config.learn,
             limits: config.limits,
         }
     }
@@ -97,6 +103,11 @@ impl Context {
     /// Within this time a probe has crossed a link, or there is none.
     pub(crate) fn probe_pause(&self) -> Span {
         self.probe.max(PAUSE)
+    }
+
+    /// What was learnt of a host that is silent for so long is forgotten: it has been asked some times meanwhile.
+    pub(crate) fn memory(&self) -> Span {
+        MEMORY.max(self.probe_pause() * 10)
     }
 
     /// When switches are asked and links probed next, where the policy asks for `statistics`.

@@ -251,10 +251,12 @@ impl Controller {
         let statistics = self.decider.watch().and_then(|watch| watch.statistics);
         if self.switches.ask_statistics(&self.context, statistics) {
             self.discovery().look_for_lost_links();
+            self.discovery().look_for_silent_hosts();
         }
         if self.switches.renew(&self.context) {
             self.end_silent_pairs();
         }
+        self.forget_named();
         self.agents.renew(now);
         for connection in self.agents.take_left(now) {
             self.desired.confirm(connection, None);

@@ -10,7 +10,7 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use model::{Buffer, LinkId, LinkSpec, Network, NodeId, NodeKind};
 use protocol::Connection;
-use units::{Rate, Time};
+use units::{Rate, Span, Time};
 
 use crate::config::{Config, ConfigError, Limits};
 use crate::contradictions::Contradictions;
@@ -19,6 +19,39 @@ use crate::status::CongestionStatus;
 /// Addresses that may be learnt, for each host that may be, and of one host.
 const ADDRESSES: usize = 16;
 const ADDRESSES_OF_ONE: usize = 1_023;
+
+/// What is learnt at a full port takes the place of what was silent there for so long.
+const STAY: Span = Span::from_secs(30);
+
+/// It is looked for hosts that no agent acts for at most so often.
+const LOOK: Span = Span::from_secs(1);
+
+/// What a host shows of itself at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Shown {
+    Address(IpAddr),
+    Ethernet([u8; 6]),
+}
+
+impl Shown {
+    const fn is_like(self, other: Self) -> bool {
+        matches!(
+            (self, other),
+            (Self::Address(_), Self::Address(_)) | (Self::Ethernet(_), Self::Ethernet(_))
+        )
+    }
+}
+
+/// What became of what a host shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Welcome {
+    /// It was known, or is another host's.
+    Known,
+    /// It is learnt.
+    New,
+    /// There is no room for it.
+    Full,
+}
 
 /// The network and its names.
 pub(crate) struct View {
@@ -41,8 +74,18 @@ pub(crate) struct View {
     declared: usize,
     /// Switches that were learnt.
     learnt_switches: usize,
-    /// Addresses that were learnt, of all hosts.
+    /// Addresses that were learnt from agents, of all hosts.
     learnt_addresses: usize,
+    /// What hosts have shown of themselves at their ports, and when last.
+    shown: BTreeMap<NodeId, BTreeMap<Shown, Time>>,
+    /// How much that is.
+    shown_in_all: usize,
+    /// Hosts that agents have named, which agent's, and when it last acted for them.
+    named_by: BTreeMap<NodeId, (String, Time)>,
+    /// When it was last looked for whom none acts.
+    looked: Time,
+    /// Nodes that were such hosts and are nobody now.
+    vacant: Vec<NodeId>,
     /// Of what was seen in the network.
     pub(crate) contradictions: Contradictions<1000>,
 }
@@ -142,6 +185,11 @@ impl View {
             learnt: 0,
             learnt_switches: 0,
             learnt_addresses: 0,
+            shown: BTreeMap::new(),
+            shown_in_all: 0,
+            named_by: BTreeMap::new(),
+            looked: Time::ZERO,
+            vacant: Vec::new(),
             contradictions: Contradictions::default(),
         };
         for (i, port) in config.ports.iter().enumerate() {
@@ -307,6 +355,73 @@ impl View {
         self.add_node(name.into(), NodeKind::Host)
     }
 
+    /// The same for a host that an agent names.
+    pub(crate) fn add_host_of(&mut self, name: &str, agent: &str, now: Time) -> Option<NodeId> {
+        let node = match self.named(name) {
+            Some(node) => node,
+            None => match self.vacant.pop() {
+                Some(node) => {
+                    self.learnt += 1;
+                    self.network.rename_node(node, name.into());
+                    self.names.insert(name.into(), node);
+                    node
+                }
+                None => self.add_host(name)?,
+            },
+        };
+        self.named_by.insert(node, (agent.into(), now));
+        Some(node)
+    }
+
+    /// How many hosts are known because this agent has named them.
+    pub(crate) fn named_by(&self, agent: &str) -> usize {
+        self.named_by.values().filter(|(by, _)| by == agent).count()
+    }
+
+    /// Forgets hosts that agents named, that were never seen at a port, and for which none `acts` for so long; not those
+    /// that are `in_use`, for their numbers are given again.
+    pub(crate) fn forget_named(
+        &mut self,
+        now: Time,
+        memory: Span,
+        acts: impl Fn(NodeId) -> bool,
+        in_use: impl FnOnce() -> BTreeSet<NodeId>,
+    ) {
+        if now.since(self.looked) < LOOK {
+            return;
+        }
+        self.looked = now;
+        let mut over = Vec::new();
+        for (node, (_, at)) in &mut self.named_by {
+            if acts(*node) {
+                *at = now;
+            } else if now.since(*at) > memory {
+                over.push(*node);
+            }
+        }
+        if over.is_empty() {
+            return;
+        }
+        let in_use = in_use();
+        over.retain(|node| !in_use.contains(node));
+        for node in over {
+            self.named_by.remove(&node);
+            if !self.network.topology().out(node).is_empty() {
+                continue;
+            }
+            let addresses: Vec<_> = self.addresses_of(node).collect();
+            self.learnt_addresses = self.learnt_addresses.saturating_sub(addresses.len());
+            for address in addresses {
+                self.addresses.remove(&number(address));
+                self.addressed.remove(&(node, address));
+            }
+            let name = String::from(self.node_name(node));
+            self.names.remove(&name);
+            self.learnt -= 1;
+            self.vacant.push(node);
+        }
+    }
+
     fn add_node(&mut self, name: String, kind: NodeKind) -> Option<NodeId> {
         let node = self.network.add_node(name.clone(), kind).ok()?;
         self.names.insert(name, node);
@@ -369,6 +484,16 @@ impl View {
     /// there is room for so many of each of as many hosts as may be learnt; whether it is this host's.
     pub(crate) fn learn_address(&mut self, address: IpAddr, host: NodeId, limits: &Limits) -> bool {
         if let Some(owner) = self.host_at(address) {
+            // An agent's word holds longer than what was seen.
+            if owner == host
+                && self
+                    .shown
+                    .get_mut(&host)
+                    .is_some_and(|shown| shown.remove(&Shown::Address(address)).is_some())
+            {
+                self.shown_in_all -= 1;
+                self.learnt_addresses += 1;
+            }
             return owner == host;
         }
         if self.learnt_addresses >= limits.hosts.saturating_mul(ADDRESSES)
@@ -382,9 +507,89 @@ impl View {
         true
     }
 
-    /// An Ethernet address is a host's.
-    pub(crate) fn set_ethernet(&mut self, address: [u8; 6], host: NodeId) -> bool {
-        *self.ethernet.entry(address).or_insert(host) == host
+    /// A host shows something of itself at its port. There is room for so much at each port, and in all.
+    pub(crate) fn welcome(
+        &mut self,
+        now: Time,
+        what: Shown,
+        host: NodeId,
+        limits: &Limits,
+    ) -> Welcome {
+        if let Some(at) = self.shown.get_mut(&host).and_then(|shown| shown.get_mut(&what)) {
+            *at = now;
+            return Welcome::Known;
+        }
+        let owner = match what {
+            Shown::Address(address) => self.host_at(address),
+            Shown::Ethernet(address) => self.host_with(address),
+        };
+        if owner.is_some() {
+            return Welcome::Known;
+        }
+        let shown = self.shown.get(&host).into_iter().flatten();
+        let alike = shown.filter(|(other, _)| other.is_like(what));
+        if alike.clone().count() >= limits.hosts_per_port {
+            let oldest = alike.min_by_key(|(_, at)| **at).map(|(other, at)| (*other, *at));
+            match oldest.filter(|(_, at)| now.since(*at) >= STAY) {
+                Some((other, _)) => self.forget_shown(host, other),
+                None => return Welcome::Full,
+            }
+        }
+        if self.shown_in_all >= limits.hosts.saturating_mul(2) {
+            return Welcome::Full;
+        }
+        match what {
+            Shown::Address(address) => {
+                self.addresses.insert(number(address), host);
+                self.addressed.insert((host, address));
+            }
+            Shown::Ethernet(address) => {
+                self.ethernet.insert(address, host);
+            }
+        }
+        self.shown.entry(host).or_default().insert(what, now);
+        self.shown_in_all += 1;
+        Welcome::New
+    }
+
+    fn forget_shown(&mut self, host: NodeId, what: Shown) {
+        if self.shown.get_mut(&host).is_none_or(|shown| shown.remove(&what).is_none()) {
+            return;
+        }
+        self.shown_in_all -= 1;
+        match what {
+            Shown::Address(address) => {
+                self.addresses.remove(&number(address));
+                self.addressed.remove(&(host, address));
+            }
+            Shown::Ethernet(address) => {
+                self.ethernet.remove(&address);
+            }
+        }
+    }
+
+    /// Forgets what was silent for `memory`, and whether there was any; `ask` gets the hosts of which something
+    /// will be forgotten within `notice`.
+    pub(crate) fn forget_silent(
+        &mut self,
+        now: Time,
+        (memory, notice): (Span, Span),
+        ask: &mut Vec<NodeId>,
+    ) -> bool {
+        let mut over = Vec::new();
+        for (host, shown) in &self.shown {
+            let silent = |at: &Time| now.since(*at);
+            over.extend(
+                shown.iter().filter(|(_, at)| silent(at) > memory).map(|(what, _)| (*host, *what)),
+            );
+            if shown.values().any(|at| silent(at) <= memory && silent(at) + notice > memory) {
+                ask.push(*host);
+            }
+        }
+        for (host, what) in &over {
+            self.forget_shown(*host, *what);
+        }
+        !over.is_empty()
     }
 
     /// Brings the network in line with what is known of a link. Its new state if it has changed.

@@ -327,3 +327,97 @@ fn counting_outlives_moves_of_paths() {
         assert_eq!(counting(&rig), 8, "a link of the first switch is up: {up}");
     }
 }
+
+/// An ARP message of a made-up host.
+fn forged(number: u32) -> Vec<u8> {
+    let mac = [&[2, 0xff][..], &number.to_be_bytes()].concat();
+    let mut frame = [&[0xff; 6][..], &mac].concat();
+    frame.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    frame.extend(mac);
+    frame.extend((0x0a63_0000 + number).to_be_bytes());
+    frame.extend([0, 0, 0, 0, 0, 0, 10, 0, 0, 99]);
+    frame
+}
+
+fn problems(rig: &Rig) -> Vec<String> {
+    rig.controller.at(rig.now).status().problems
+}
+
+/// 11,000 made-up hosts at one port get no more entries than a port may have, are told, keep no honest host out
+/// elsewhere, and are forgotten.
+#[test]
+fn forged_hosts_are_bounded_told_and_forgotten() {
+    let shape = Shape::racks(2);
+    let mut config = shape.config("tcp", tcp(), true);
+    config.limits.packets_per_second = 100_000;
+    let mut rig = Rig::new(&shape, config, 1);
+    for switch in 0..2 {
+        rig.plug(switch);
+    }
+    rig.pass(SECOND * 3);
+    let before = entries(rig.switch(0)).len();
+    for number in 0..11_000 {
+        rig.send(0, forged(number));
+    }
+    rig.pass(SECOND);
+    let flooded = entries(rig.switch(0)).len();
+    assert!(flooded > before && flooded <= before + 64 * 3, "{before} {flooded}");
+    let told = problems(&rig);
+    assert!(told.len() == 1 && told[0].contains("shows more than 64 hosts"), "{told:?}");
+    // An honest one elsewhere, whom nobody declared either, and at the same port after a while.
+    rig.send(3, forged(20_000));
+    rig.pass(SECOND);
+    let honest = entries(rig.switch(0)).len();
+    assert!(honest > flooded, "{flooded} {honest}");
+    rig.pass(SECOND * 31);
+    rig.send(0, forged(20_001));
+    rig.pass(SECOND);
+    assert_eq!(entries(rig.switch(0)).len(), honest, "it takes the place of a silent one");
+    all_arrive(&mut rig, 4);
+    // Who answers stays.
+    rig.delivered.clear();
+    let asked = |rig: &Rig| {
+        rig.delivered.iter().any(|(host, frame)| {
+            *host == 3
+                && frame
+                    .ends_with(&[&(0x0a63_0000_u32 + 20_000).to_be_bytes()[..], &[0; 18]].concat())
+        })
+    };
+    let mut waited = 0;
+    while !asked(&rig) {
+        rig.pass(SECOND);
+        waited += 1;
+        assert!(waited < 700, "it is never asked");
+    }
+    rig.send(3, forged(20_000));
+    rig.pass(SECOND * 60);
+    assert_eq!(
+        entries(rig.switch(0)).len(),
+        before + (honest - flooded),
+        "the others are forgotten"
+    );
+    rig.pass(SECOND * 600);
+    assert_eq!(entries(rig.switch(0)).len(), before);
+    assert_eq!(problems(&rig), [""; 0]);
+    all_arrive(&mut rig, 4);
+}
+
+/// Where hosts aren't learnt, those that are declared are found, and others are told.
+#[test]
+fn hosts_need_not_be_learnt() {
+    let shape = Shape::racks(2);
+    let mut config = shape.config("tcp", tcp(), false);
+    config.learn = false;
+    let mut rig = Rig::new(&shape, config, 1);
+    (0..2).for_each(|switch| rig.connect(switch));
+    rig.pass(SECOND * 3);
+    rig.send(0, forged(1));
+    (0..4).for_each(|host| rig.send(host, question(host, 99)));
+    rig.send(1, forged(2));
+    all_arrive(&mut rig, 4);
+    let told = problems(&rig);
+    assert!(
+        told.len() == 2 && told.iter().all(|one| one.contains("nobody declared it")),
+        "{told:?}"
+    );
+}

@@ -288,3 +288,34 @@ fn an_application_that_comes_before_the_agents_waits_for_them_a_while() {
         "nobody was there before"
     );
 }
+
+/// An agent names so many hosts that nobody declared, also over several connections; what it doesn't act for any
+/// more is forgotten in time.
+#[test]
+fn what_an_agent_names_is_bounded_and_forgotten() {
+    let shape = Shape::racks(1);
+    let mut config = shape.config("fair", even(), true);
+    config.limits.hosts_per_agent = 3;
+    config.limits.hosts = 4;
+    let mut rig = Rig::new(&shape, config, 1);
+    let names = |rig: &mut Rig, identity: &str, range: std::ops::Range<u32>| {
+        let host = |of: u32| Host { name: format!("made-up-{of}"), addresses: vec![address(of)] };
+        let hosts = range.map(host).collect();
+        let hello = Report::Hello { hosts, capabilities: vec![], epoch: 0 };
+        let channel = rig.peer();
+        rig.input(Input::AgentConnected { channel, identity }).unwrap();
+        let said = rig.input(Input::Reported(channel, &hello)).map_err(|refusal| refusal.reason);
+        rig.input(Input::AgentGone(channel)).unwrap();
+        said
+    };
+    assert_eq!(names(&mut rig, "a", 10..12), Ok(()));
+    assert_eq!(names(&mut rig, "a", 10..13), Ok(()));
+    let much = names(&mut rig, "a", 13..14).unwrap_err();
+    assert!(much.contains("raise limits.hosts_per_agent"), "{much}");
+    assert_eq!(names(&mut rig, "b", 20..21), Ok(()), "another is not kept out");
+    for round in 1..9 {
+        rig.pass(SECOND * 602);
+        let first = round * 100;
+        assert_eq!(names(&mut rig, "a", first..first + 3), Ok(()), "round {round}");
+    }
+}

@@ -95,6 +95,11 @@ impl Network {
         Ok(node)
     }
 
+    /// As [`Topology::rename_node`].
+    pub fn rename_node(&mut self, id: NodeId, name: String) {
+        self.topology.rename_node(id, name);
+    }
+
     /// Adds a cable as [`Topology::connect`] does; both its links are up. The first cable of a host leaves
     /// all other paths as they are and costs next to nothing; after any other all routes are made anew.
     ///

@@ -127,6 +127,13 @@ impl Topology {
         Self { nodes: Vec::new(), links: Vec::new(), out: Vec::new() }
     }
 
+    /// A node that nothing hangs on becomes another of its kind.
+    pub fn rename_node(&mut self, id: NodeId, name: String) {
+        if let Some(node) = self.nodes.get_mut(id.index()) {
+            node.name = name;
+        }
+    }
+
     /// Adds a node.
     ///
     /// # Errors

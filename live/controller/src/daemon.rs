@@ -27,6 +27,7 @@ use crate::listen::{ListenError, Listener};
 use crate::metrics::Measures;
 use crate::owner::{Event, Owner, WAITING};
 use crate::recorder::{self, Recorder};
+use crate::recordings::Recordings;
 use crate::settings::{self, Listen, Settings};
 use crate::{http, listen, switches};
 
@@ -311,6 +312,7 @@ impl Ground {
     ) -> Result<Term, StartError> {
         let epoch = role.epoch();
         let (ledger, bounds) = (Ledger::of(&settings.state), settings.bounds);
+        let recordings = settings.recorder.clone().map(Recordings::of);
         let clock = Clock::start();
         let measures = Arc::clone(&self.measures);
         let recorder = settings.recorder.as_ref();
@@ -325,9 +327,10 @@ impl Ground {
         owner.order_again(standing);
         let owner = tokio::spawn(owner.run(events));
         let (stop, stopped) = watch::channel(false);
-        let hub = Arc::new(Hub::new(sender, bounds, measures, role, ledger, changes, stopped));
+        let mut hub = Hub::new(sender, bounds, measures, role, ledger, changes, stopped);
+        hub.recordings = recordings;
         hub.ends.send_replace(http::orders::first_end(standing));
-        Ok(self.serve(hub, stop, Some(owner)))
+        Ok(self.serve(Arc::new(hub), stop, Some(owner)))
     }
 
     /// Tells everybody who leads.
@@ -464,6 +467,7 @@ struct Kept {
     sample: Span,
     probe: Span,
     grace: Span,
+    learn: bool,
     topology: (Vec<model::Node>, Vec<model::Link>),
     hosts: Vec<HostConfig>,
     switches: Vec<SwitchConfig>,
@@ -500,6 +504,7 @@ impl Kept {
             sample,
             probe,
             grace,
+            learn,
             // No key sets it.
             discovered: _,
             limits: _,
@@ -518,6 +523,7 @@ impl Kept {
             sample: *sample,
             probe: *probe,
             grace: *grace,
+            learn: *learn,
             topology: (topology.nodes().to_vec(), topology.links().to_vec()),
             hosts: hosts.clone(),
             switches: switches.clone(),
@@ -539,6 +545,7 @@ impl Kept {
             ("control.sample", self.sample != fresh.sample),
             ("control.probe", self.probe != fresh.probe),
             ("control.grace", self.grace != fresh.grace),
+            ("control.learn", self.learn != fresh.learn),
             ("[topology]", self.topology != fresh.topology),
             ("[[host]]", self.hosts != fresh.hosts),
             ("[[switch]]", self.switches != fresh.switches),

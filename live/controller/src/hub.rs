@@ -15,6 +15,7 @@ use crate::ledger::{Ledger, Unwritten};
 use crate::listen::Peer;
 use crate::metrics::Measures;
 use crate::owner::{Event, Said};
+use crate::recordings::Recordings;
 use crate::settings::Bounds;
 use crate::strangers::Strangers;
 use crate::tenant::{Tenant, Tenants, Who};
@@ -41,6 +42,8 @@ pub struct Hub {
     /// When the first order that stands for a time ends, in seconds since 1970.
     pub ends: watch::Sender<Option<u64>>,
     revoked: watch::Sender<Revoked>,
+    /// What is recorded, if anything is.
+    pub recordings: Option<Recordings>,
     changes: watch::Receiver<u64>,
     stopped: watch::Receiver<bool>,
 }
@@ -129,6 +132,7 @@ impl Hub {
             ledger: Arc::new(tokio::sync::Mutex::new(ledger)),
             ends: watch::Sender::new(None),
             revoked: watch::Sender::new(Revoked::default()),
+            recordings: None,
             changes,
             stopped,
         }

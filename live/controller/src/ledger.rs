@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use protocol::operator::{Act, Order};
+use protocol::operator::Act;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -47,11 +47,27 @@ pub struct Ledger {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct Line<'a, O> {
     at_s: u64,
     by: &'a str,
-    order: &'a Order,
+    order: &'a O,
     answer: &'a str,
+}
+
+/// To keep a recording, or to let it go.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Pin<'a> {
+    /// It is kept.
+    Pin {
+        /// Its name.
+        recording: &'a str,
+    },
+    /// It isn't any more.
+    Unpin {
+        /// Its name.
+        recording: &'a str,
+    },
 }
 
 impl Ledger {
@@ -121,10 +137,7 @@ impl Ledger {
         let kept = kept.filter(|_| became.is_ok());
         let answer = became.err().unwrap_or("done");
         let line = Line { at_s: act.at_s, by: &act.by, order: &act.order, answer };
-        let logged = self.log(&line).err().map(|error| {
-            let file = self.log_file(0);
-            format!("{}: {error}; the order is in the daemon's own log alone", file.display())
-        });
+        let logged = self.logged(&line);
         let failed: Vec<String> = kept.into_iter().chain(logged).collect();
         (!failed.is_empty()).then(|| failed.join("; "))
     }
@@ -143,6 +156,19 @@ impl Ledger {
             self.unwritten.send_replace(None);
         }
         done
+    }
+
+    /// Writes down what became of an order about recordings, which is the daemon's own to carry out. What of that
+    /// fails is told.
+    pub fn note_pin(&self, (at_s, by): (u64, &str), pin: &Pin<'_>, answer: &str) -> Option<String> {
+        self.logged(&Line { at_s, by, order: pin, answer })
+    }
+
+    fn logged<O: Serialize>(&self, line: &Line<'_, O>) -> Option<String> {
+        self.log(line).err().map(|error| {
+            let file = self.log_file(0);
+            format!("{}: {error}; the order is in the daemon's own log alone", file.display())
+        })
     }
 
     /// Writes the standing orders, durably and at once or not at all, where room was kept for them; and keeps room for
@@ -173,7 +199,7 @@ impl Ledger {
         }
     }
 
-    fn log(&self, line: &Line<'_>) -> io::Result<()> {
+    fn log<O: Serialize>(&self, line: &Line<'_, O>) -> io::Result<()> {
         let file = self.log_file(0);
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
@@ -205,6 +231,8 @@ fn write(file: &Path, text: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
+
+    use protocol::operator::Order;
 
     use super::*;
 

@@ -8,8 +8,8 @@
 //!   and people; [`listen`] and [`hub`] are what they share: who comes in, who is connected.
 //! - [`journal`] keeps the latest of what is logged, for operators who ask.
 //! - [`election`] says which of several controllers leads.
-//! - [`epoch`] and [`ledger`] are what the daemon must not forget, [`recorder`] what it may, [`replay`] puts a
-//!   recording into the machine again, [`metrics`] is what is measured.
+//! - [`epoch`] and [`ledger`] are what the daemon must not forget, [`recorder`] what it may, in files of
+//!   [`recordings`]; [`replay`] puts a recording into the machine again, [`metrics`] is what is measured.
 #![forbid(unsafe_code)]
 
 pub mod election;
@@ -24,6 +24,7 @@ pub mod outlet;
 pub mod owner;
 mod queue;
 pub mod recorder;
+pub mod recordings;
 pub mod replay;
 pub mod settings;
 mod strangers;

@@ -1,27 +1,25 @@
 //! Writes a recording while the daemon runs.
 //!
-//! A thread of its own writes, so that a slow disk holds nobody up. A recording with a gap is worth
-//! nothing: when the disk is full, broken or too slow, or all files that it may have are full, it
-//! stops, says so in the log, the metrics and the status, and the controller goes on. A recording is
-//! cut into parts, a file each; they are removed together, to make room for newer ones.
+//! A thread of its own writes, so that a slow disk holds nobody up. When the disk is full, broken or too slow,
+//! records are lost; the log, the metrics and the status say so, the controller goes on, and so does the recording
+//! when the disk does. It is cut into parts, a file each ([`crate::recordings`]): where records were lost, a part is
+//! missing.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use std::time::SystemTime;
+use std::time::{Duration, Instant};
 
-use control::record::{self, Configuration, Continuation, Fnv, TooLong};
-use control::{Digest, Input, Output};
+use control::record::{self, Configuration, TooLong};
+use control::{ChannelId, Digest, Input, Output};
 use units::{Span, Time};
 
-use crate::epoch::is_full;
 use crate::metrics::{Measures, Recording};
+use crate::recordings::{Files, Shares};
 use crate::settings::{self, Settings};
 
 /// Octets that are handed over at once.
@@ -34,6 +32,9 @@ const MOST: usize = 16 << 20;
 const DIGEST_OUTPUTS: u64 = 1_000;
 const DIGEST_AFTER: Span = Span::from_secs(1);
 
+/// How long a disk rests that could take no more.
+const REST: Duration = Duration::from_secs(1);
+
 /// A folder that can't be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {error}; name a folder that the recorder may write to", file.display())]
@@ -42,28 +43,31 @@ pub struct RecorderError {
     error: io::Error,
 }
 
+/// What the writer is handed.
+enum Piece {
+    /// Whole records, and who said how much of them.
+    Records(Vec<u8>, Shares),
+    /// Records before what comes next were lost.
+    Lost,
+}
+
 /// The end that takes in.
 #[derive(Debug)]
 pub struct Recorder {
     buffer: Vec<u8>,
-    sender: Option<SyncSender<Vec<u8>>>,
+    /// Of what is in it.
+    shares: Shares,
+    sender: Option<SyncSender<Piece>>,
+    /// Records are lost until the writer has heard so.
+    is_losing: bool,
+    /// Who agents and switches are.
+    peers: HashMap<ChannelId, Arc<str>>,
     writer: Option<JoinHandle<()>>,
     measures: Arc<Measures>,
     digest: Digest,
     /// The digest that was noted last, and when.
     noted: (Digest, Time),
     now: Time,
-}
-
-/// The name of a part of the recording `name`.
-pub fn file_name(name: &str, part: u64) -> String {
-    format!("{name}.{part:03}.record")
-}
-
-/// The name of the recording and the number of the part that a file of this name is.
-pub fn part_of(file_name: &str) -> Option<(&str, u64)> {
-    let (name, part) = file_name.strip_suffix(".record")?.rsplit_once('.')?;
-    Some((name, part.parse().ok()?))
 }
 
 impl Recorder {
@@ -77,25 +81,14 @@ impl Recorder {
         epoch: u64,
         measures: Arc<Measures>,
     ) -> Result<Self, RecorderError> {
-        let directory = &wanted.directory;
-        let wrong = |file: &Path| {
-            let file = file.to_owned();
-            move |error| RecorderError { file, error }
-        };
-        let files = fs::create_dir_all(directory).and_then(|()| Files::begin(wanted, epoch));
-        let mut files = match files {
-            Err(error) if is_full(&error) => {
-                stopped(&format!("{}: {error}", directory.display()), &measures);
-                return Ok(Self::to(None, None, measures));
-            }
-            files => files.map_err(wrong(directory))?,
-        };
+        let wrong = |error| RecorderError { file: wanted.directory.clone(), error };
+        let files = Files::begin(wanted, epoch).map_err(wrong)?;
         let (sender, receiver) = sync_channel(WAITING);
         let counted = Arc::clone(&measures);
         let writer = std::thread::Builder::new()
             .name("recorder".to_owned())
-            .spawn(move || files.write(&receiver, &counted))
-            .map_err(wrong(directory))?;
+            .spawn(move || write(files, &receiver, &counted))
+            .map_err(wrong)?;
         let mut recorder = Self::to(Some(sender), Some(writer), measures);
         recorder.measures.set_recorder(Recording::On);
         recorder
@@ -105,13 +98,15 @@ impl Recorder {
     }
 
     fn to(
-        sender: Option<SyncSender<Vec<u8>>>,
+        sender: Option<SyncSender<Piece>>,
         writer: Option<JoinHandle<()>>,
         measures: Arc<Measures>,
     ) -> Self {
         let digest = Digest::default();
         let noted = (digest, Time::ZERO);
-        Self { buffer: Vec::new(), sender, writer, measures, digest, noted, now: Time::ZERO }
+        let (buffer, shares, peers) = (Vec::new(), Shares::new(), HashMap::new());
+        let (is_losing, now) = (false, Time::ZERO);
+        Self { buffer, shares, sender, is_losing, peers, writer, measures, digest, noted, now }
     }
 
     /// Notes that the configuration was read again.
@@ -123,17 +118,51 @@ impl Recorder {
     /// Notes an input before the machine gets it.
     pub fn record(&mut self, now: Time, input: &Input<'_>) {
         self.now = now;
+        let from = self.buffer.len();
         self.note(|out| record::write_input(now, input, out));
+        let octets = self.buffer.len().saturating_sub(from);
+        if let Some(who) = self.who(input)
+            && octets > 0
+        {
+            *self.shares.entry(who).or_default() += u64::try_from(octets).unwrap_or(u64::MAX);
+        }
+    }
+
+    /// Whose word an input is.
+    fn who(&mut self, input: &Input<'_>) -> Option<Arc<str>> {
+        match input {
+            Input::Declared { application, .. }
+            | Input::Unreadable(application)
+            | Input::ApplicationHere(application)
+            | Input::ApplicationGone(application) => {
+                Some(format!("application {application}").into())
+            }
+            Input::AgentConnected { channel, identity } => {
+                let who: Arc<str> = format!("agent {identity}").into();
+                self.peers.insert(*channel, Arc::clone(&who));
+                Some(who)
+            }
+            Input::SwitchConnected { channel, identity } => {
+                let who: Arc<str> = format!("switch {}", identity.unwrap_or_default()).into();
+                self.peers.insert(*channel, Arc::clone(&who));
+                Some(who)
+            }
+            Input::SwitchBytes(channel, _) | Input::Reported(channel, _) => {
+                self.peers.get(channel).cloned()
+            }
+            Input::AgentGone(channel) | Input::SwitchGone(channel) => self.peers.remove(channel),
+            Input::Ordered { .. } | Input::Tick => None,
+        }
     }
 
     fn note(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), TooLong>) {
-        if self.sender.is_none() {
+        if self.sender.is_none() || self.is_losing {
             return;
         }
         let from = self.buffer.len();
         match write(&mut self.buffer) {
             Ok(()) => self.digest.add_record(&self.buffer[from..]),
-            Err(error) => self.stop(&error.to_string()),
+            Err(error) => self.lose(&error.to_string()),
         }
     }
 
@@ -159,8 +188,11 @@ impl Recorder {
 
     fn note_digest(&mut self) {
         self.noted = (self.digest, self.now);
+        if self.is_losing {
+            return;
+        }
         if let Err(error) = record::write_digest(self.now, self.digest, &mut self.buffer) {
-            self.stop(&error.to_string());
+            self.lose(&error.to_string());
         }
     }
 
@@ -174,24 +206,36 @@ impl Recorder {
     }
 
     fn hand_over(&mut self) {
-        let Some(sender) = &self.sender else { return self.buffer.clear() };
+        let Some(sender) = &self.sender else { return };
+        if self.is_losing {
+            // What comes next is kept once the writer takes something in again.
+            match sender.try_send(Piece::Lost) {
+                Ok(()) => self.is_losing = false,
+                Err(TrySendError::Full(_)) => {}
+                Err(TrySendError::Disconnected(_)) => self.sender = None,
+            }
+            return;
+        }
         if self.buffer.is_empty() {
             return;
         }
-        match sender.try_send(std::mem::take(&mut self.buffer)) {
-            Ok(()) => {}
+        let piece =
+            Piece::Records(std::mem::take(&mut self.buffer), std::mem::take(&mut self.shares));
+        match sender.try_send(piece) {
+            Ok(()) | Err(TrySendError::Full(Piece::Lost)) => {}
             // It waits here instead, as long as it is not too much.
-            Err(TrySendError::Full(buffer)) if buffer.len() < MOST => self.buffer = buffer,
-            Err(TrySendError::Full(_)) => self.stop("the disk is too slow"),
-            // The writer has said why.
+            Err(TrySendError::Full(Piece::Records(buffer, shares))) if buffer.len() < MOST => {
+                (self.buffer, self.shares) = (buffer, shares);
+            }
+            Err(TrySendError::Full(_)) => self.lose("the disk is too slow"),
             Err(TrySendError::Disconnected(_)) => self.sender = None,
         }
     }
 
-    fn stop(&mut self, reason: &str) {
-        stopped(reason, &self.measures);
-        self.sender = None;
-        self.buffer = Vec::new();
+    fn lose(&mut self, reason: &str) {
+        interrupted(reason, &self.measures);
+        self.is_losing = true;
+        (self.buffer, self.shares) = (Vec::new(), Shares::new());
     }
 
     /// Writes the rest and waits for the disk.
@@ -199,7 +243,7 @@ impl Recorder {
         self.note_digest();
         if let Some(sender) = self.sender.take() {
             // A writer that failed has said so.
-            let _ = sender.send(self.buffer);
+            let _ = sender.send(Piece::Records(self.buffer, self.shares));
         }
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
@@ -207,9 +251,44 @@ impl Recorder {
     }
 }
 
-/// Says that a recording has ended before the controller, and why.
-fn stopped(reason: &str, measures: &Measures) {
-    tracing::error!(reason, "recording stopped; the controller goes on");
+/// Writes what is handed over. Where the disk takes no more, what comes meanwhile is lost, and it is tried again.
+fn write(mut files: Files, pieces: &Receiver<Piece>, measures: &Measures) {
+    let (mut rests, mut is_whole) = (None::<Instant>, true);
+    while let Ok(piece) = pieces.recv() {
+        let Piece::Records(chunk, shares) = piece else {
+            files.interrupt();
+            is_whole = false;
+            continue;
+        };
+        if rests.is_some_and(|until| Instant::now() < until) {
+            continue;
+        }
+        match files.append(&chunk, &shares) {
+            Ok(()) => {
+                let length = u64::try_from(chunk.len()).unwrap_or(u64::MAX);
+                measures.recorded_bytes.fetch_add(length, Ordering::Relaxed);
+                if !std::mem::replace(&mut is_whole, true) {
+                    tracing::info!("recording goes on; what came meanwhile is missing");
+                    measures.set_recorder(Recording::On);
+                }
+                rests = None;
+            }
+            Err(error) => {
+                files.interrupt();
+                if rests.is_none() {
+                    interrupted(&format!("{}: {error}", files.directory().display()), measures);
+                }
+                (rests, is_whole) = (Some(Instant::now() + REST), false);
+            }
+        }
+    }
+    // Nobody could do anything about it now.
+    let _ = files.sync();
+}
+
+/// Says that records are lost, and why.
+fn interrupted(reason: &str, measures: &Measures) {
+    tracing::error!(reason, "recording interrupted; the controller goes on");
     measures.set_recorder(Recording::Stopped(reason.to_owned()));
 }
 
@@ -221,227 +300,23 @@ fn configuration(settings: &Settings) -> Configuration {
     }
 }
 
-/// The parts of a recording that is written.
-pub(crate) struct Files {
-    wanted: settings::Recorder,
-    epoch: u64,
-    name: String,
-    part: u64,
-    file: File,
-    /// Octets of this part.
-    written: u64,
-    /// Over all octets of all parts.
-    sum: Fnv,
-}
-
-impl Files {
-    /// Begins a recording, and makes room for it.
-    pub(crate) fn begin(wanted: &settings::Recorder, epoch: u64) -> io::Result<Self> {
-        let (name, file) = begin(&wanted.directory, epoch)?;
-        make_room(&wanted.directory, &name, wanted.files - 1)?;
-        let (wanted, sum) = (wanted.clone(), Fnv::default());
-        Ok(Self { wanted, epoch, name, part: 0, file, written: 0, sum })
-    }
-
-    fn write(&mut self, chunks: &Receiver<Vec<u8>>, measures: &Measures) {
-        while let Ok(chunk) = chunks.recv() {
-            if let Err(error) = self.append(&chunk) {
-                let directory = self.wanted.directory.display();
-                return stopped(&format!("{directory}: {error}"), measures);
-            }
-            let length = u64::try_from(chunk.len()).unwrap_or(u64::MAX);
-            measures.recorded_bytes.fetch_add(length, Ordering::Relaxed);
-        }
-        // Nobody could do anything about it now.
-        let _ = self.file.sync_all();
-    }
-
-    /// Writes whole records, into the next part where this one is full.
-    pub(crate) fn append(&mut self, chunk: &[u8]) -> io::Result<()> {
-        if self.written >= self.wanted.most {
-            self.next_part()?;
-        }
-        self.write_all(chunk)
-    }
-
-    fn next_part(&mut self) -> io::Result<()> {
-        self.part += 1;
-        let others =
-            self.wanted.files.checked_sub(usize::try_from(self.part).unwrap_or(usize::MAX) + 1);
-        let others = others.ok_or_else(|| {
-            io::Error::other(
-                "this recording has filled all files that it may; raise recorder.files and restart",
-            )
-        })?;
-        let directory = &self.wanted.directory;
-        make_room(directory, &self.name, others)?;
-        self.file = create(&directory.join(file_name(&self.name, self.part)))?;
-        self.written = 0;
-        let (epoch, part, before) = (self.epoch, self.part, self.sum);
-        let mut head = Vec::new();
-        record::write_continued(&Continuation { epoch, part, before }, &mut head)
-            .map_err(io::Error::other)?;
-        self.write_all(&head)
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)?;
-        self.sum.update(bytes);
-        self.written += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        Ok(())
-    }
-}
-
-/// Recordings tell what applications do: nobody else may read them. What is there already is kept.
-fn create(file: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)
-}
-
-/// Begins a recording under a name that nothing in the directory has: its name and first part. Where the
-/// state directory was lost, epochs begin again, and recordings of the same ones are there.
-fn begin(directory: &Path, epoch: u64) -> io::Result<(String, File)> {
-    let there = recordings(directory)?;
-    let first = format!("epoch-{epoch:06}");
-    let others = (2..).map(|number| format!("{first}-{number}"));
-    let names = std::iter::once(first.clone()).chain(others);
-    for name in names.filter(|name| !there.contains_key(name)) {
-        match create(&directory.join(file_name(&name, 0))) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-            Ok(file) => {
-                if name != first {
-                    tracing::warn!(
-                        epoch,
-                        recording = name,
-                        "a recording of this epoch is there already and is kept; was the state \
-                         directory lost?"
-                    );
-                }
-                return Ok((name, file));
-            }
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
-}
-
-/// The files of each recording, by its name.
-fn recordings(directory: &Path) -> io::Result<BTreeMap<String, Vec<PathBuf>>> {
-    let mut found = BTreeMap::<_, Vec<_>>::new();
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        let part = path.file_name().and_then(|name| part_of(name.to_str()?));
-        if let Some((name, _)) = part.filter(|(name, _)| name.starts_with("epoch-")) {
-            found.entry(name.to_owned()).or_default().push(path);
-        }
-    }
-    Ok(found)
-}
-
-/// Removes whole recordings, those that were written to the longest ago first, until all but `running`
-/// have no more than `keep` files.
-fn make_room(directory: &Path, running: &str, keep: usize) -> io::Result<()> {
-    let mut others = Vec::new();
-    for (name, mut files) in recordings(directory)? {
-        if name == running {
-            continue;
-        }
-        let mut written = SystemTime::UNIX_EPOCH;
-        for file in &files {
-            written = written.max(fs::symlink_metadata(file)?.modified()?);
-        }
-        files.sort();
-        others.push((written, name, files));
-    }
-    others.sort();
-    let mut left: usize = others.iter().map(|(.., files)| files.len()).sum();
-    for (_, recording, files) in others {
-        if left <= keep {
-            break;
-        }
-        tracing::info!(recording, files = files.len(), "recording removed to make room");
-        // The last part first: what a crash leaves can be replayed.
-        for file in files.iter().rev() {
-            fs::remove_file(file)?;
-        }
-        left -= files.len();
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
-    use std::time::Duration;
-
     use super::*;
 
-    fn names(directory: &Path) -> Vec<String> {
-        let entries = fs::read_dir(directory).unwrap();
-        let mut names: Vec<_> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-
-    /// Files that were written to one after another.
-    fn written(directory: &Path, names: &[&str]) {
-        for (second, name) in (1..).zip(names) {
-            let file = create(&directory.join(name)).unwrap();
-            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(second)).unwrap();
-        }
-    }
-
-    #[test]
-    fn room_is_made_by_whole_recordings_the_oldest_first() {
-        let folder = tempfile::tempdir().unwrap();
-        let old = ["epoch-000009.000.record", "epoch-000009.001.record", "epoch-000009.002.record"];
-        let new = ["epoch-000001.000.record", "epoch-000001.001.record"];
-        let running = ["epoch-000001-2.000.record"];
-        written(folder.path(), &[&old[..], &new, &running, &["notes.txt"]].concat());
-        let kept = |keep| {
-            make_room(folder.path(), "epoch-000001-2", keep).unwrap();
-            names(folder.path())
-        };
-        assert_eq!(kept(5).len(), 7);
-        assert_eq!(kept(4), [&running[..], &new, &["notes.txt"]].concat());
-        assert_eq!(kept(2).len(), 4);
-        assert_eq!(kept(0), [&running[..], &["notes.txt"]].concat());
-    }
-
-    /// A new recording leaves as many files as there may be, itself included, and nobody else reads it.
-    #[test]
-    fn a_new_recording_takes_its_place_among_the_files() {
-        use std::os::unix::fs::MetadataExt as _;
-        let folder = tempfile::tempdir().unwrap();
-        let directory = folder.path().to_owned();
-        let old = ["epoch-000001.000.record", "epoch-000002.000.record"];
-        written(folder.path(), &[&old[..], &["epoch-x.000.record", "other.000.record"]].concat());
-        let wanted = settings::Recorder { directory, most: 1 << 20, files: 3 };
-        Files::begin(&wanted, 3).unwrap();
-        let new = "epoch-000003.000.record";
-        let left = names(folder.path());
-        let recorded = left.iter().filter(|name| name.starts_with("epoch-")).count();
-        assert_eq!(recorded, 3, "{left:?}");
-        assert!(left.contains(&new.to_owned()) && left.contains(&"other.000.record".to_owned()));
-        assert_eq!(fs::metadata(folder.path().join(new)).unwrap().mode() & 0o777, 0o600);
-    }
-
-    #[test]
-    fn no_recording_is_overwritten() {
-        let folder = tempfile::tempdir().unwrap();
-        let name = |epoch| begin(folder.path(), epoch).unwrap().0;
-        assert_eq!([name(1), name(2), name(1)], ["epoch-000001", "epoch-000002", "epoch-000001-2"]);
-        assert_eq!(name(1), "epoch-000001-3");
-        // Nor a part that is left of one.
-        written(folder.path(), &["epoch-000003.001.record"]);
-        assert_eq!(name(3), "epoch-000003-2");
-    }
-
     /// A recorder whose thread is the test.
-    fn recorder(waiting: usize) -> (Recorder, Receiver<Vec<u8>>) {
+    fn recorder(waiting: usize) -> (Recorder, Receiver<Piece>) {
         let (sender, receiver) = sync_channel(waiting);
         (Recorder::to(Some(sender), None, Arc::default()), receiver)
+    }
+
+    fn written(disk: &Receiver<Piece>) -> Vec<u8> {
+        match disk.recv().unwrap() {
+            Piece::Records(records, _) => records,
+            Piece::Lost => panic!("records are lost"),
+        }
     }
 
     #[test]
@@ -452,9 +327,9 @@ mod tests {
         recorder.buffer = vec![2; MOST - 1];
         recorder.hand_over();
         assert_eq!(recorder.buffer.len(), MOST - 1, "it waits");
-        assert_eq!(disk.recv().unwrap(), [1]);
+        assert_eq!(written(&disk), [1]);
         recorder.hand_over();
-        assert_eq!(disk.recv().unwrap().len(), MOST - 1, "and is whole when the disk goes on");
+        assert_eq!(written(&disk).len(), MOST - 1, "and is whole when the disk goes on");
         recorder.buffer = vec![3];
         recorder.hand_over();
         recorder.buffer = vec![4; MOST];
@@ -466,14 +341,22 @@ mod tests {
             out.push(5);
             Ok(())
         });
-        assert!(recorder.buffer.is_empty(), "nothing is noted any more");
+        assert!(recorder.buffer.is_empty(), "nothing is noted meanwhile");
+        recorder.hand_over();
+        assert!(recorder.is_losing, "the disk has taken nothing in yet");
+        assert_eq!(written(&disk), [3]);
+        recorder.hand_over();
+        assert!(matches!(disk.recv().unwrap(), Piece::Lost), "and hears that something is missing");
+        recorder.buffer = vec![6];
+        recorder.hand_over();
+        assert_eq!(written(&disk), [6]);
     }
 
     #[test]
     fn digests_are_noted_after_so_many_outputs_or_so_long() {
         let (mut recorder, _disk) = recorder(8);
         let outputs = |count: u64| {
-            let one = Output::CloseSwitch(control::ChannelId(1), control::Closing::Replaced);
+            let one = Output::CloseSwitch(ChannelId(1), control::Closing::Replaced);
             vec![one; usize::try_from(count).unwrap()]
         };
         assert_eq!(recorder.due(), None);

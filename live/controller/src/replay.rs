@@ -8,7 +8,7 @@ use control::record::{Configuration, Content, Continuation, Fnv, Record, Records
 use control::{Answers, Change, Config, Configure, Output, Replay};
 use serde::Serialize;
 
-use crate::recorder::{file_name, part_of};
+use crate::recordings::{file_name, part_of};
 use crate::settings::Settings;
 
 /// Octets that are read at once.
@@ -201,7 +201,10 @@ impl Parts {
                 && part > number
             {
                 let (missing, there) = (missing.display(), there.display());
-                return Err(format!("{missing} is missing, although {there} is there"));
+                return Err(format!(
+                    "{missing} is missing, although {there} is there: it went to make room, or the disk was full; \
+                     what comes after it can't be replayed"
+                ));
             }
         }
         Ok(())
@@ -243,7 +246,7 @@ mod tests {
     use units::Time;
 
     use super::*;
-    use crate::recorder::Files;
+    use crate::recordings::{Files, Shares};
     use crate::settings;
 
     /// A recording of ticks in five parts.
@@ -258,10 +261,12 @@ mod tests {
             settings: settings.into(),
         };
         record::write_started(Time::ZERO, epoch, &configuration, &mut bytes).unwrap();
-        files.append(&bytes).unwrap();
+        files.append(&bytes, &Shares::new()).unwrap();
         bytes.clear();
         record::write_input(Time::from_nanos(1), &Input::Tick, &mut bytes).unwrap();
-        while files.append(&bytes).is_ok() {}
+        while !path(&folder, epoch, 4).exists() {
+            files.append(&bytes, &Shares::new()).unwrap();
+        }
         folder
     }
 
@@ -281,8 +286,8 @@ mod tests {
         let records: Vec<_> = parts.by_ref().map(Result::unwrap).collect();
         assert_eq!((parts.part, parts.is_truncated()), (4, false));
         assert!(matches!(records[0].content, Content::Started(7, _)));
-        // The start, and in each part as many ticks as it takes to exceed its size.
-        assert_eq!(records.len(), 1 + 5 * 4);
+        // The start, and in each part but the last as many ticks as it takes to exceed its size.
+        assert_eq!(records.len(), 1 + 4 * 4 + 1);
         // The last one is cut as by a crash.
         let last = path(&folder, 7, 4);
         let bytes = fs::read(&last).unwrap();

@@ -438,6 +438,7 @@ fn read_control(value: &Value<'_>, control: &mut Config) -> Read<()> {
     })?;
     control.probe = fields.or("probe", control.probe, span)?;
     control.grace = fields.or("grace", control.grace, span)?;
+    control.learn = fields.or("learn", control.learn, Value::flag)?;
     fields.done()
 }
 
@@ -452,6 +453,8 @@ fn read_limits(value: &Value<'_>, limits: &mut Limits, bounds: &mut Bounds) -> R
         ("flows", &mut limits.flows),
         ("tasks", &mut limits.tasks),
         ("hosts", &mut limits.hosts),
+        ("hosts_per_agent", &mut limits.hosts_per_agent),
+        ("hosts_per_port", &mut limits.hosts_per_port),
         ("connections", &mut bounds.connections),
         ("connections_per_identity", &mut bounds.connections_per_identity),
         ("declarations", &mut bounds.declarations),

@@ -293,6 +293,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/recordings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What is recorded */
+        get: operations["recordings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/recordings/{recording}/pin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Keep a recording, as an operator */
+        put: operations["pin_recording"];
+        post?: never;
+        /** Let a recording go, as an operator */
+        delete: operations["unpin_recording"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/status": {
         parameters: {
             query?: never;
@@ -355,6 +390,13 @@ export interface components {
              */
             unseen: number;
         };
+        /** @description What is recorded. */
+        AllRecordings: {
+            /** @description By name. */
+            recordings: components["schemas"]["Listed"][];
+            /** @description What of an order could not be written down. */
+            warning?: string | null;
+        };
         /** @description The flows of an application. */
         ApplicationFlows: {
             /**
@@ -394,6 +436,11 @@ export interface components {
              * @description Its jobs.
              */
             jobs: number;
+            /**
+             * Format: uint64
+             * @description What is kept of it takes about so many bytes.
+             */
+            memory_bytes: number;
             /** @description Who it has proved to be. */
             name: string;
             /**
@@ -999,6 +1046,23 @@ export interface components {
             /** @description Whether it carries traffic. */
             up: boolean;
         };
+        /** @description A recording, for people. */
+        Listed: {
+            /**
+             * Format: uint64
+             * @description Their octets.
+             */
+            bytes: number;
+            /**
+             * Format: uint
+             * @description Its files.
+             */
+            files: number;
+            /** @description Its name. */
+            name: string;
+            /** @description Whether it is kept: what was recorded until then isn't removed to make room. */
+            pinned: boolean;
+        };
         /** @description What an objective has of a link. */
         ObjectivePart: {
             /** @description What it asks for. */
@@ -1554,7 +1618,7 @@ export interface operations {
                 after?: number;
                 /** @description Seconds to wait for another version; 0 unless told. */
                 wait?: number;
-                /** @description So many at most; 1000 unless told. */
+                /** @description So many at most; 1000 unless told, and never more than 5000. */
                 most?: number;
             };
             header?: never;
@@ -1699,7 +1763,7 @@ export interface operations {
     flows: {
         parameters: {
             query?: {
-                /** @description So many at most; 1000 unless told. */
+                /** @description So many at most; 1000 unless told, and never more than 5000. */
                 most?: number;
             };
             header?: never;
@@ -1862,6 +1926,86 @@ export interface operations {
             408: components["responses"]["Wrong"];
             413: components["responses"]["Wrong"];
             422: components["responses"]["Wrong"];
+            503: components["responses"]["Wrong"];
+        };
+    };
+    recordings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All that are there, by name. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AllRecordings"];
+                };
+            };
+            403: components["responses"]["Wrong"];
+            422: components["responses"]["Wrong"];
+            500: components["responses"]["Wrong"];
+            503: components["responses"]["Wrong"];
+        };
+    };
+    pin_recording: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The recording's name, such as epoch-000003. */
+                recording: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was recorded until now is kept: what there is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AllRecordings"];
+                };
+            };
+            403: components["responses"]["Wrong"];
+            404: components["responses"]["Wrong"];
+            422: components["responses"]["Wrong"];
+            500: components["responses"]["Wrong"];
+            503: components["responses"]["Wrong"];
+        };
+    };
+    unpin_recording: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The recording's name, such as epoch-000003. */
+                recording: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is let go: what there is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AllRecordings"];
+                };
+            };
+            403: components["responses"]["Wrong"];
+            404: components["responses"]["Wrong"];
+            422: components["responses"]["Wrong"];
+            500: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };

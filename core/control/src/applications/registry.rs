@@ -423,6 +423,13 @@ impl Registry {
         all.into_iter().map(|(_, id)| id).collect()
     }
 
+    /// Hosts at which a flow ends or a task is.
+    pub(crate) fn hosts_in_use(&self) -> BTreeSet<NodeId> {
+        let ends = self.flows().flat_map(|(_, flow)| [flow.ends.0, flow.ends.1]);
+        let tasks = self.jobs.iter().flatten().flat_map(|job| job.hosts.values().copied());
+        ends.chain(tasks).collect()
+    }
+
     /// The numbers of all flows, in the order in which they began.
     pub(crate) fn flows_by_age(&self) -> Vec<FlowId> {
         let mut all: Vec<_> = self.flows().map(|(id, flow)| (flow.begun, id)).collect();

@@ -11,7 +11,7 @@ use units::Bytes;
 
 use super::Controller;
 use crate::config::Enforcement;
-use crate::fabric::frame::{Content, Frame, Segment};
+use crate::fabric::frame::{Content, Frame, OWN, Segment};
 use crate::fabric::switches::{Pending, SwitchEvent};
 use crate::message::{ChannelId, Closing, Output, Refusal};
 
@@ -224,8 +224,8 @@ impl Controller {
             }
             Content::Other => {}
         }
-        // Table 0 sends copies; the packets themselves are on their way.
-        if table > 0 {
+        // Table 0 sends copies; the packets themselves are on their way. Answers to our questions have arrived.
+        if table > 0 && frame.destination != OWN {
             self.discovery().forward(node, port, frame);
         }
     }

@@ -75,6 +75,7 @@ impl Controller {
         epoch: u64,
     ) -> Result<(), Refusal> {
         check_epoch(epoch)?;
+        self.forget_named();
         let (cx, view) = (&self.context, &mut self.view);
         let replaced = self.agents.greet(cx, view, channel, hosts, capabilities)?;
         self.agents.note_epoch(channel, epoch);
@@ -98,6 +99,13 @@ impl Controller {
     pub(super) fn lose_agent(&mut self, channel: ChannelId) {
         let unconfirm = |connection| self.desired.confirm(connection, None);
         self.agents.remove(&self.context, channel, unconfirm);
+    }
+
+    /// Forgets hosts that agents named and left.
+    pub(super) fn forget_named(&mut self) {
+        let (now, memory, agents) = (self.context.now, self.context.memory(), &self.agents);
+        let acts = |host| agents.acting_for(host).is_some();
+        self.view.forget_named(now, memory, acts, || self.registry.hosts_in_use());
     }
 
     /// Forgets the connections that nobody declared and that only agents told of which are gone for a grace. An

@@ -11,10 +11,10 @@ use units::Rate;
 
 use crate::context::Context;
 use crate::decider::Decider;
-use crate::fabric::frame::{Content, Frame};
+use crate::fabric::frame::{Content, Frame, make_question};
 use crate::fabric::rollout::Rollout;
 use crate::fabric::switches::{PortView, Switches};
-use crate::view::{View, is_unicast};
+use crate::view::{Shown, View, Welcome, is_unicast};
 
 /// A discovered link that so many probes in a row didn't cross is gone.
 pub(crate) const PROBES: u64 = 3;
@@ -215,13 +215,7 @@ impl Discovery<'_> {
                 self.view.contradictions.note(self.cx.now, what);
                 return;
             }
-            let is_new = self.view.host_with(ethernet).is_none() || known.is_none();
-            if is_new && self.view.learnt < self.cx.limits.hosts {
-                self.view.learnt += 1;
-                self.view.learn_address(address, end, &self.cx.limits);
-                self.view.set_ethernet(ethernet, end);
-                self.rollout.make_due();
-            }
+            self.welcome((node, port), end, ethernet, address);
             if let Some(link) = link {
                 self.view.links[link.index()].seen = Some(self.cx.now);
             }
@@ -234,6 +228,7 @@ impl Discovery<'_> {
         }
         let host = match known.or_else(|| self.view.host_with(ethernet)) {
             Some(host) => host,
+            None if !self.cx.learn => return self.not_declared((node, port), address),
             None if self.view.learnt < self.cx.limits.hosts => {
                 let Some(host) = self.view.add_host(&format!("h-{address}")) else {
                     return;
@@ -245,8 +240,67 @@ impl Discovery<'_> {
         if !self.attach(host, node, port) {
             return;
         }
-        self.view.learn_address(address, host, &self.cx.limits);
-        self.view.set_ethernet(ethernet, host);
+        self.welcome((node, port), host, ethernet, address);
+    }
+
+    /// What a host shows of itself at its port is learnt.
+    fn welcome(
+        &mut self,
+        (node, port): (NodeId, u32),
+        host: NodeId,
+        ethernet: [u8; 6],
+        address: IpAddr,
+    ) {
+        let (now, limits) = (self.cx.now, &self.cx.limits);
+        let is_known = self.view.host_at(address) == Some(host);
+        if !self.cx.learn && !is_known {
+            return self.not_declared((node, port), address);
+        }
+        let address = self.view.welcome(now, Shown::Address(address), host, limits);
+        // An address that there is no room for has no place either.
+        let both = match address {
+            Welcome::Full => [address; 2],
+            _ => [address, self.view.welcome(now, Shown::Ethernet(ethernet), host, limits)],
+        };
+        if both.contains(&Welcome::New) {
+            self.rollout.make_due();
+        }
+        if both.contains(&Welcome::Full) {
+            let what = format!(
+                "port {port} of {} shows more than {} hosts that nobody declared: the others stay unknown; see who \
+                 forges addresses there, declare its hosts, or raise limits.hosts_per_port",
+                self.view.node_name(node),
+                limits.hosts_per_port
+            );
+            self.view.contradictions.note(now, what);
+        }
+    }
+
+    fn not_declared(&mut self, (node, port): (NodeId, u32), address: IpAddr) {
+        let what = format!(
+            "{address} was seen at port {port} of {}, and nobody declared it; add a [[host]], or write control.learn = \
+             true",
+            self.view.node_name(node)
+        );
+        self.view.contradictions.note(self.cx.now, what);
+    }
+
+    /// What was learnt of hosts that are silent is forgotten, after they were asked whether they are there.
+    pub(crate) fn look_for_silent_hosts(&mut self) {
+        let notice = self.cx.probe_pause() * (PROBES + 1);
+        let mut ask = Vec::new();
+        if self.view.forget_silent(self.cx.now, (self.cx.memory(), notice), &mut ask) {
+            self.rollout.make_due();
+        }
+        for host in ask {
+            let Some((node, port)) = self.place(host) else { continue };
+            let addresses: Vec<_> =
+                self.view.addresses_of(host).take(self.cx.limits.hosts_per_port).collect();
+            for address in addresses {
+                let question = make_question(address);
+                self.switches.send_out(self.cx, node, port, &question);
+            }
+        }
     }
 
     /// Attaches a host to a port; whether it is there now. Where it is declared, it stays.

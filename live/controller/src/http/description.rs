@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::OPENAPI;
 use super::events::Events;
 use super::queries::ControllerStatus;
+use super::recordings::AllRecordings;
 
 /// What a request of declarations holds.
 #[derive(JsonSchema)]
@@ -38,6 +39,7 @@ fn schemas() -> Value {
     generator.subschema_for::<Order>();
     generator.subschema_for::<Orders>();
     generator.subschema_for::<Events>();
+    generator.subschema_for::<AllRecordings>();
     generator.subschema_for::<ControllerStatus>();
     generator.subschema_for::<FlowStatus>();
     generator.subschema_for::<JobStatus>();

@@ -10,14 +10,15 @@ mod leader;
 mod measured;
 pub mod orders;
 mod queries;
+mod recordings;
 
 use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, post, put};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -56,6 +57,8 @@ fn router(hub: &Arc<Hub>) -> Router {
         .route("/v1/agents/{agent}/exchange", get(agents::exchange))
         .route("/v1/orders", get(orders::standing).post(orders::give))
         .route("/v1/events", get(events::events))
+        .route("/v1/recordings", get(recordings::list))
+        .route("/v1/recordings/{recording}/pin", put(recordings::pin).delete(recordings::unpin))
         .route("/v1/status", get(queries::status))
         .route("/v1/flows", get(queries::flows))
         .route("/v1/jobs", get(queries::jobs))
@@ -72,20 +75,45 @@ fn router(hub: &Arc<Hub>) -> Router {
         .with_state(Arc::clone(hub))
 }
 
+/// How often the log tells of connections that fail. Anybody can have them fail, as fast as they like.
+const TELLS: Duration = Duration::from_secs(1);
+
+/// What is told now and then.
+#[derive(Default)]
+struct Seldom(Mutex<(Option<Instant>, u64)>);
+
+impl Seldom {
+    /// Whether it is told now, and then how often it wasn't since the last time.
+    fn tell(&self, now: Instant) -> Option<u64> {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (last, untold) = &mut *told;
+        if last.is_some_and(|last| now - last < TELLS) {
+            *untold += 1;
+            return None;
+        }
+        *last = Some(now);
+        Some(std::mem::take(untold))
+    }
+}
+
 /// Accepts connections until the daemon ends.
 pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, hub: Arc<Hub>) {
     let router = router(&hub);
+    let failing = Arc::new(Seldom::default());
     loop {
         let (stream, from) = tokio::select! {
             accepted = listener.accept() => accepted,
             () = hub.stopped() => return,
         };
         let (certificates, hub, router) = (certificates.clone(), Arc::clone(&hub), router.clone());
+        let failing = Arc::clone(&failing);
         tokio::spawn(async move {
             tokio::select! {
                 ended = connection(stream, from, certificates, &hub, router) => {
-                    if let Err(reason) = ended {
-                        tracing::warn!(%from, reason, "connection ended");
+                    if let Err(reason) = ended
+                        && let Some(untold) = failing.tell(Instant::now())
+                    {
+                        tracing::warn!(%from, reason, untold, "connection ended");
                     }
                 }
                 () = hub.stopped() => {}
@@ -126,5 +154,18 @@ async fn connection(
         Err(error) if error.is_timeout() || error.is_incomplete_message() => Ok(()),
         Err(error) if error.is_parse() => Err(format!("it does not speak HTTP: {error}")),
         Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_do_not_fill_the_log() {
+        let (failing, begun) = (Seldom::default(), Instant::now());
+        let told = |after: u64| failing.tell(begun + Duration::from_millis(after));
+        assert_eq!([told(0), told(1), told(999), told(1_000)], [Some(0), None, None, Some(2)]);
+        assert_eq!(told(2_000), Some(0));
     }
 }
