@@ -37,16 +37,16 @@ const SEEKING: Duration = Duration::from_secs(4);
 #[derive(Args, Clone)]
 pub(crate) struct Target {
     /// The controller, or several of which one leads: https://HOST:PORT, http://HOST:PORT or unix:PATH
-    /// [default: the Unix socket of this machine's]
-    #[arg(long, env = "WATERMASTER_CONTROLLER", value_name = "ADDRESS,…", value_delimiter = ',')]
+    /// [default: WATERMASTER_CONTROLLER, or else the Unix socket of this machine's]
+    #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',')]
     controller: Vec<Address>,
 
-    /// The controllers and certificates of a [[profile]] in ~/.config/watermaster/profiles.toml, where --controller
-    /// names none
-    #[arg(long, env = "WATERMASTER_PROFILE", value_name = "NAME")]
+    /// The controllers and certificates of a [[profile]] in ~/.config/watermaster/profiles.toml [default:
+    /// WATERMASTER_PROFILE, where neither option nor variable names a controller]
+    #[arg(long, value_name = "NAME", conflicts_with = "controller")]
     profile: Option<String>,
 
-    /// The authority's certificate [needed with https]
+    /// The authority's certificate [needed with https; default: WATERMASTER_CA]
     #[arg(
         long,
         env = "WATERMASTER_CA",
@@ -56,42 +56,52 @@ pub(crate) struct Target {
     )]
     ca: Option<PathBuf>,
 
-    /// Your own certificate, of an operator
-    #[arg(long, env = "WATERMASTER_CERTIFICATE", value_name = "FILE", requires = "ca")]
+    /// Your own certificate, of an operator [default: WATERMASTER_CERTIFICATE]
+    #[arg(long, value_name = "FILE", requires = "ca")]
     certificate: Option<PathBuf>,
 
-    /// Its private key
-    #[arg(long, env = "WATERMASTER_KEY", value_name = "FILE", requires = "ca")]
+    /// Its private key [default: WATERMASTER_KEY]
+    #[arg(long, value_name = "FILE", requires = "ca")]
     key: Option<PathBuf>,
 }
 
 impl Target {
-    /// Where the controllers are, and what to show them.
+    /// Where the controllers are, and what to show them: what is said first of options, the environment, and what is
+    /// usual.
     fn way(&self) -> Result<(Controllers, Option<tls::Files>), Failure> {
-        let given = match (&self.ca, &self.certificate, &self.key) {
-            (Some(ca), Some(certificate), Some(key)) => Some(tls::Files {
-                ca: ca.clone(),
-                certificate: certificate.clone(),
-                key: key.clone(),
-                crl: None,
-            }),
+        let named = match (&self.profile, variable("WATERMASTER_CONTROLLER")?) {
+            (Some(name), _) => Some(name.clone()),
+            (None, None) if self.controller.is_empty() => variable("WATERMASTER_PROFILE")?,
             _ => None,
         };
-        match &self.profile {
-            Some(name) if self.controller.is_empty() => {
-                let (controllers, files) = profile::named(name)?;
-                Ok((controllers, given.or(files)))
-            }
-            _ if self.controller.is_empty() => {
-                Ok((Address::Unix(PathBuf::from(controller::SOCKET)).into(), given))
-            }
-            _ => {
-                let most = wire::controllers::MOST;
-                let wrong = || Failure::misused(format_args!("--controller: name {most} at most"));
-                let controllers = Controllers::new(self.controller.clone()).ok_or_else(wrong)?;
-                Ok((controllers, given))
-            }
+        if let Some(name) = named {
+            let (controllers, files) = profile::named(&name)?;
+            return Ok((controllers, self.given().or(files)));
         }
+        let files = match self.given() {
+            Some(given) => Some(given),
+            None => environment_files()?,
+        };
+        let mut all = self.controller.clone();
+        if let (true, Some(said)) = (all.is_empty(), variable("WATERMASTER_CONTROLLER")?) {
+            let read = said.split(',').map(str::parse).collect::<Result<_, _>>();
+            all = read.map_err(|error| {
+                Failure::misused(format_args!("WATERMASTER_CONTROLLER: {error}"))
+            })?;
+        }
+        if all.is_empty() {
+            all.push(Address::Unix(PathBuf::from(controller::SOCKET)));
+        }
+        let most = wire::controllers::MOST;
+        let wrong = || Failure::misused(format_args!("--controller: name {most} at most"));
+        Ok((Controllers::new(all).ok_or_else(wrong)?, files))
+    }
+
+    /// The certificates that options name.
+    fn given(&self) -> Option<tls::Files> {
+        let (ca, certificate, key) =
+            (self.ca.clone()?, self.certificate.clone()?, self.key.clone()?);
+        Some(tls::Files { ca, certificate, key, crl: None })
     }
 
     pub(crate) async fn connect(&self) -> Result<Client, Failure> {
@@ -110,6 +120,31 @@ impl Target {
     /// The contents of `path`.
     fn get(&self, path: &str) -> Result<Value, Failure> {
         block_on(async { fetch(&mut self.connect().await?, path).await })
+    }
+}
+
+/// A variable of the environment; an empty one is none.
+fn variable(name: &str) -> Result<Option<String>, Failure> {
+    match std::env::var(name) {
+        Ok(said) => Ok(Some(said).filter(|said| !said.is_empty())),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(error) => Err(Failure::misused(format_args!("{name}: {error}"))),
+    }
+}
+
+/// The certificates that the environment names: all three, or none.
+fn environment_files() -> Result<Option<tls::Files>, Failure> {
+    const NAMES: [&str; 3] = ["WATERMASTER_CA", "WATERMASTER_CERTIFICATE", "WATERMASTER_KEY"];
+    let mut said = Vec::new();
+    for name in NAMES {
+        said.push(variable(name)?.map(PathBuf::from));
+    }
+    match (said.remove(0), said.remove(0), said.remove(0)) {
+        (None, None, None) => Ok(None),
+        (Some(ca), Some(certificate), Some(key)) => {
+            Ok(Some(tls::Files { ca, certificate, key, crl: None }))
+        }
+        _ => Err(Failure::misused(format_args!("set all of {}, or none", NAMES.join(", ")))),
     }
 }
 

@@ -145,6 +145,9 @@ async fn commands_know_their_controller() {
     assert_eq!(list(&["--profile", "main"], &[]), found);
     assert_eq!(list(&[], &[main]), found);
     assert_eq!(list(&["--controller", &socket], &[nowhere, ("WATERMASTER_PROFILE", "x")]), found);
+    assert_eq!(list(&["--profile", "main"], &[nowhere, ("WATERMASTER_CA", "x")]), found);
+    let (code, said) = list(&[], &[("WATERMASTER_CA", "x")]);
+    assert!(code == Some(2) && said.contains("set all of WATERMASTER_CA, "), "{said}");
     let (code, said) = list(&[], &[nowhere, main]);
     assert!(code == Some(1) && said.contains("/nowhere/at/all"), "{said}");
     let (code, said) = list(&["--profile", "x"], &[]);

@@ -1,7 +1,8 @@
 //! Makes an authority and the certificates that it signs: ECDSA P-256, PEM, as Watermaster and Open
 //! vSwitch read them.
 
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::hash::{DefaultHasher, Hasher as _};
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -119,7 +120,7 @@ pub fn make(
     });
     if force || !is_there? {
         let key = new_key(&ca_key)?;
-        let made = authority().self_signed(&key);
+        let made = authority(&key).self_signed(&key);
         let made = made.map_err(|error| CertsError::Certificate { file: ca.clone(), error })?;
         write_pair(&ca, &made.pem(), &ca_key, &key)?;
         done.push((ca.clone(), Made::Written));
@@ -148,7 +149,7 @@ pub fn make(
     Ok(done)
 }
 
-/// Revokes certificates of the authority in `directory`: `ca.crl` lists them beside those that were revoked before.
+/// Revokes certificates of the authority in `directory`, where files are also looked for: `ca.crl` lists them beside those that were revoked before.
 /// Controllers that name the list cut them off when they are reloaded. Returned is the list, and how many are on it.
 ///
 /// # Errors
@@ -159,6 +160,10 @@ pub fn revoke(directory: &Path, files: &[PathBuf]) -> Result<(PathBuf, usize), C
     let (ca, list) = (directory.join("ca.crt"), directory.join("ca.crl"));
     let wrong = |file: &Path, reason| CertsError::Revoked { file: file.to_owned(), reason };
     let now = SystemTime::now();
+    let ca_pem = read(&ca)?;
+    // One after another: each list has what the one before has.
+    let held = File::open(&ca).and_then(|file| file.lock().map(|()| file));
+    let _held = held.map_err(|error| CertsError::File { file: ca.clone(), error })?;
     let mut revoked: Vec<RevokedCertParams> = Vec::new();
     let exists = list.try_exists().map_err(|error| CertsError::File { file: list.clone(), error });
     if exists? {
@@ -174,10 +179,10 @@ pub fn revoke(directory: &Path, files: &[PathBuf]) -> Result<(PathBuf, usize), C
             invalidity_date: None,
         }));
     }
-    let ca_pem = read(&ca)?;
     let (_, ca_der) = parse_x509_pem(ca_pem.as_bytes()).map_err(|_| wrong(&ca, "can't be read"))?;
     let authority = ca_der.parse_x509().map_err(|_| wrong(&ca, "can't be read"))?;
-    for file in files {
+    for named in files {
+        let file = &if named.exists() { named.clone() } else { directory.join(named) };
         let text = read(file)?;
         let (_, pem) = parse_x509_pem(text.as_bytes())
             .map_err(|_| wrong(file, "is no certificate; name a .crt"))?;
@@ -186,7 +191,7 @@ pub fn revoke(directory: &Path, files: &[PathBuf]) -> Result<(PathBuf, usize), C
         if certificate.issuer() != authority.subject()
             || certificate.verify_signature(Some(authority.public_key())).is_err()
         {
-            return Err(wrong(file, "is of another authority"));
+            return Err(wrong(file, "is of another authority; name one of this directory's"));
         }
         let serial = SerialNumber::from_slice(certificate.raw_serial());
         if revoked.iter().all(|one| one.serial_number != serial) {
@@ -232,12 +237,16 @@ fn check_order(order: &Order) -> Result<(), CertsError> {
     }
 }
 
-fn authority() -> CertificateParams {
+fn authority(key: &KeyPair) -> CertificateParams {
     let mut parameters = CertificateParams::default();
     parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     parameters.distinguished_name = DistinguishedName::new();
-    parameters.distinguished_name.push(DnType::CommonName, "Watermaster authority");
+    // Lists of revoked certificates are found by the issuer's name, also where two authorities are trusted.
+    let mut name = DefaultHasher::new();
+    name.write(key.public_key_raw());
+    let name = format!("Watermaster authority {:016x}", name.finish());
+    parameters.distinguished_name.push(DnType::CommonName, name);
     valid(&mut parameters, AUTHORITY);
     parameters
 }

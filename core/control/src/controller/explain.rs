@@ -372,6 +372,7 @@ impl Answers<'_> {
             }
         }
         problems.extend(self.agents.lost.iter(self.now).cloned());
+        problems.extend(self.unattended());
         for (node, switch) in self.switches.iter() {
             let meters = switch.meters.connections();
             let meters = meters.filter_map(|(of, failure)| Some(("rate", of, failure?)));
@@ -391,6 +392,25 @@ impl Answers<'_> {
         problems.extend(self.view.contradictions.iter(self.now).cloned());
         problems.extend(self.registry.overreach.iter(self.now).cloned());
         problems
+    }
+
+    /// Flows that have a limit, and no agent at their host that could hold it.
+    fn unattended(&self) -> Option<String> {
+        if self.context.enforcement != Enforcement::Pacing || self.orders.frozen.is_some() {
+            return None;
+        }
+        let is_unattended = |(id, flow): &(FlowId, &Flow)| {
+            self.intended(*id, flow).is_some()
+                && self.agents.acting_for(flow.ends.0).is_none()
+                && !self.is_withheld(flow.ends)
+        };
+        let mut flows = self.registry.flows().filter(is_unattended);
+        let (_, first) = flows.next()?;
+        let host = self.view.node_name(first.ends.0);
+        Some(format!(
+            "nobody holds {} flows to their limits, such as those of {host}: no agent is connected for their hosts",
+            1 + flows.count()
+        ))
     }
 
     /// The jobs that run: of one application, or of all.

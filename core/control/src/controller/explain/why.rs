@@ -357,7 +357,7 @@ impl Answers<'_> {
             (Ok(agent), _) => agent,
             (Err(doubt), Some(rate)) => {
                 return format!(
-                    "nobody: {doubt}; {rate} of the last one stands until its lease ends"
+                    "nobody: {doubt}; {rate} of the last one may stand until its lease ends"
                 );
             }
             (Err(doubt), None) => return format!("nobody: {doubt}"),
