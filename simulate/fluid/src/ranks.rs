@@ -78,18 +78,18 @@ impl Ranks {
     }
 
     fn find(&mut self) -> Option<usize> {
-        while self.first < self.marks.len() {
-            if self.first.is_multiple_of(WORD) {
-                let (words, _) = self.marks[self.first..].as_chunks::<WORD>();
-                let empty = words.iter().position(|word| *word != [0; WORD]);
-                self.first += WORD * empty.unwrap_or(words.len());
+        let (words, _) = self.marks.as_chunks::<WORD>();
+        let mut rank = self.first;
+        while let Some(word) = words.get(rank / WORD) {
+            let from_here = u64::from_le_bytes(*word) >> (8 * (rank % WORD));
+            if from_here != 0 {
+                rank += from_here.trailing_zeros() as usize / 8;
+                self.first = rank;
+                return Some(rank);
             }
-            if self.marks.get(self.first).is_some_and(|mark| *mark != 0) {
-                return Some(self.first);
-            }
-            self.first = (self.first + 1).min(self.marks.len());
+            rank = (rank / WORD + 1) * WORD;
         }
-        self.next = 0;
+        (self.first, self.next) = (self.marks.len(), 0);
         None
     }
 
