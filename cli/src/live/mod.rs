@@ -47,13 +47,7 @@ pub(crate) struct Target {
     profile: Option<String>,
 
     /// The authority's certificate [needed with https; default: WATERMASTER_CA]
-    #[arg(
-        long,
-        env = "WATERMASTER_CA",
-        value_name = "FILE",
-        requires = "certificate",
-        requires = "key"
-    )]
+    #[arg(long, value_name = "FILE", requires = "certificate", requires = "key")]
     ca: Option<PathBuf>,
 
     /// Your own certificate, of an operator [default: WATERMASTER_CERTIFICATE]
