@@ -303,6 +303,8 @@ fn a_limit_that_can_not_be_is_refused() {
         ("application", unlimit(None)),
         ("application", unlimit(Some("j"))),
         ("job", limit("a", Some("a\nb"), 1)),
+        ("application", limit("a/j", None, 1)),
+        ("application", Order::Block { application: "a b".into(), reason: None }),
     ] {
         assert_eq!(give(&mut rig, order).unwrap_err().field, field);
     }

@@ -28,6 +28,11 @@ impl Controller {
                 return refuse(field, wrong);
             }
         }
+        if let Order::Block { application, .. } | Order::Limit { application, .. } = &act.order
+            && !model::is_name(application)
+        {
+            return refuse("application", model::NO_NAME.into());
+        }
         match &act.order {
             Order::Cancel { application, job } => self.cancel(application, job),
             Order::Evict { application } => {
