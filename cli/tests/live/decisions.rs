@@ -245,6 +245,10 @@ impl World for Recorder {
         });
     }
 
+    fn space(&mut self, link: LinkId, gap: Option<Span>) {
+        self.note(Directive::Space { link, gap });
+    }
+
     fn state(&self, _: FlowId) -> Option<FlowState> {
         None
     }
@@ -475,7 +479,8 @@ const fn carries(command: &Command, kind: DirectiveKind) -> bool {
         DirectiveKind::Prioritize => matches!(command, Command::Prioritize { .. }),
         DirectiveKind::Window => matches!(command, Command::Window { .. }),
         DirectiveKind::Prepare => matches!(command, Command::Prepare { .. }),
-        DirectiveKind::Space | DirectiveKind::Grant | DirectiveKind::Gather => false,
+        DirectiveKind::Space => matches!(command, Command::Space { .. }),
+        DirectiveKind::Grant | DirectiveKind::Gather => false,
     }
 }
 

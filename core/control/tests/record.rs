@@ -445,7 +445,7 @@ fn the_form_is_bound_to_its_version() {
     let [.., version] = *record::MAGIC;
     assert_eq!(
         (version, format!("{:016x}", sum.0)),
-        (13, "c53c744eb2a5eee4".into()),
+        (14, "6db0cb673e03fc65".into()),
         "the form has changed: raise the version in MAGIC, then write both here"
     );
 }
@@ -475,6 +475,7 @@ fn commands() -> Vec<Command> {
             connection: Some(connection),
             caps: Caps { medium: cap, ..Caps::default() },
         },
+        Command::Space { node: node(), interface: interface(), gap_ns: Some(Span::from_nanos(9)) },
         Command::Sample { every_ns: Span::from_nanos(7) },
         Command::Count { every_ns: Span::from_nanos(8) },
         Command::Identify { processes: vec![Process::Pid(8), Process::Cgroup("/b".into())] },
