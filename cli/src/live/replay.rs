@@ -449,6 +449,11 @@ fn wanted(command: &Command) -> String {
             let said: Vec<String> = said.collect();
             format!("{node} {interface}: prepared windows of {whose} {}", said.join(", "))
         }
+        Command::Space { node, interface, gap_ns } => {
+            let gap =
+                gap_ns.map_or_else(|| "as they come".to_owned(), |gap| format!("{gap} apart"));
+            format!("{node} {interface}: acknowledgements {gap}")
+        }
         Command::Watch { node, interface, watch } => {
             let what = match watch {
                 None => "not watched",

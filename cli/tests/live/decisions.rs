@@ -257,6 +257,10 @@ impl World for Recorder {
         });
     }
 
+    fn space(&mut self, link: LinkId, gap: Option<Span>) {
+        self.note(Directive::Space { link, gap });
+    }
+
     fn state(&self, _: FlowId) -> Option<FlowState> {
         None
     }
@@ -491,7 +495,8 @@ const fn carries(command: &Command, kind: DirectiveKind) -> bool {
         DirectiveKind::Prioritize => matches!(command, Command::Prioritize { .. }),
         DirectiveKind::Window => matches!(command, Command::Window { .. }),
         DirectiveKind::Prepare => matches!(command, Command::Prepare { .. }),
-        DirectiveKind::Space | DirectiveKind::Grant | DirectiveKind::Gather => false,
+        DirectiveKind::Space => matches!(command, Command::Space { .. }),
+        DirectiveKind::Grant | DirectiveKind::Gather => false,
     }
 }
 

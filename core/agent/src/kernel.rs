@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use model::{Cap, Caps, PortWatch, Severity};
 use protocol::agent::ConnectionReport;
 use protocol::{Connection, Process};
-use units::{Rate, Time};
+use units::{Rate, Span, Time};
 
 use crate::lease::Leases;
 use crate::operation::{Actuator, Failure, Operation, PortNumber};
@@ -42,6 +42,7 @@ pub struct Kernel {
 struct Port {
     windows: BTreeMap<Option<Connection>, Grant<Caps>>,
     classes: BTreeMap<Connection, Grant<u8>>,
+    space: Option<Grant<Span>>,
     watch: Option<PortWatch>,
 }
 
@@ -49,6 +50,7 @@ impl Port {
     fn remove_ended(&mut self, leases: &Leases, now: Time) {
         self.windows.retain(|_, grant| leases.holds(grant.epoch, now));
         self.classes.retain(|_, grant| leases.holds(grant.epoch, now));
+        self.space = self.space.filter(|grant| leases.holds(grant.epoch, now));
     }
 }
 
@@ -104,6 +106,11 @@ impl Kernel {
         let classes = self.ports.get(port.0 as usize).into_iter().flat_map(|port| &port.classes);
         let standing = classes.filter(move |(_, g)| self.leases.holds(g.epoch, now));
         standing.map(|(connection, grant)| (*connection, grant.value))
+    }
+
+    /// The least time between acknowledgements that stands at a port at `now`.
+    pub fn gap(&self, now: Time, port: PortNumber) -> Option<Span> {
+        self.standing(now, self.ports.get(port.0 as usize)?.space.as_ref())
     }
 
     /// How a port is watched.
@@ -169,6 +176,10 @@ impl Actuator for Kernel {
             }
             Operation::Cap { port, connection, caps } => {
                 put(&mut self.port(port)?.windows, connections, connection, caps, epoch)
+            }
+            Operation::Space { port, gap } => {
+                self.port(port)?.space = gap.map(|value| Grant { value, epoch });
+                Ok(())
             }
             Operation::Watch { port, watch } => {
                 self.port(port)?.watch = watch;

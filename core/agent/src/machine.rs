@@ -9,8 +9,8 @@ use core::fmt;
 
 use model::{Caps, LEAST_RATE, MOST_RATE, Severity};
 use protocol::agent::{
-    Capability, Command, Commands, Host, MOST_EPOCH, MOST_IDENTIFIED, MOST_LEASE, MOST_REPORTED,
-    PortCount, Report,
+    Capability, Command, Commands, Host, MOST_EPOCH, MOST_GAP, MOST_IDENTIFIED, MOST_LEASE,
+    MOST_REPORTED, PortCount, Report,
 };
 use protocol::{Connection, Process};
 use units::{Rate, Span, Time};
@@ -75,6 +75,7 @@ pub struct Agent {
     limits: BTreeMap<Connection, u64>,
     windows: BTreeMap<(PortNumber, Option<Connection>), u64>,
     classes: BTreeMap<(PortNumber, Connection), u64>,
+    spaced: BTreeMap<PortNumber, u64>,
     watched: BTreeSet<PortNumber>,
     /// Ports that told of congestion and haven't recovered: what they told last.
     congested: BTreeMap<PortNumber, Happening>,
@@ -106,6 +107,7 @@ struct Kept {
     limits: BTreeSet<Connection>,
     windows: BTreeSet<(PortNumber, Option<Connection>)>,
     classes: BTreeSet<(PortNumber, Connection)>,
+    spaced: BTreeSet<PortNumber>,
     watched: BTreeSet<PortNumber>,
     sampled: bool,
     counted: bool,
@@ -123,6 +125,7 @@ impl Agent {
             limits: BTreeMap::new(),
             windows: BTreeMap::new(),
             classes: BTreeMap::new(),
+            spaced: BTreeMap::new(),
             watched: BTreeSet::new(),
             congested: BTreeMap::new(),
             untold: BTreeSet::new(),
@@ -172,7 +175,7 @@ impl Agent {
             capabilities.push(Capability::Priorities);
         }
         if self.ports.iter().any(|port| port.watchable) {
-            capabilities.push(Capability::Prepared);
+            capabilities.extend([Capability::Prepared, Capability::Spacing]);
         }
         capabilities
     }
@@ -291,6 +294,12 @@ impl Agent {
                 let at = (self.find(node, interface)?, connection);
                 self.cap(now, at, Some(caps), actuator, kept)?;
             }
+            &Command::Space { ref node, ref interface, gap_ns: gap } => {
+                let port = self.find(node, interface)?;
+                gap.map_or(Ok(()), check_gap)?;
+                actuator.execute(now, &Operation::Space { port, gap })?;
+                note(&mut self.spaced, &mut kept.spaced, port, gap.map(|_| epoch));
+            }
             &Command::Watch { ref node, ref interface, watch } => {
                 let port = self.find(node, interface)?;
                 let thresholds = watch.and_then(|watch| watch.thresholds);
@@ -362,6 +371,9 @@ impl Agent {
                 let port = self.find(node, interface);
                 port.is_ok_and(|port| self.windows.contains_key(&(port, *connection)))
             }
+            Command::Space { node, interface, .. } => {
+                self.find(node, interface).is_ok_and(|port| self.spaced.contains_key(&port))
+            }
             Command::Watch { node, interface, .. } => {
                 self.find(node, interface).is_ok_and(|port| self.watched.contains(&port))
             }
@@ -381,7 +393,7 @@ impl Agent {
         kept: &Kept,
     ) -> Vec<(Command, Failure)> {
         // All of it is here, so that nothing that commands ask for is left standing.
-        let Kept { limits, windows, classes, watched, sampled, counted, identified } = kept;
+        let Kept { limits, windows, classes, spaced, watched, sampled, counted, identified } = kept;
         let mut failed = Vec::new();
         for connection in over(&self.limits, limits, self.epoch()) {
             match actuator.execute(now, &Operation::Pace { connection, rate: None }) {
@@ -404,6 +416,15 @@ impl Agent {
                 Ok(()) => drop(self.classes.remove(&(port, connection))),
                 Err(reason) => {
                     failed.push((Command::Prioritize { connection, priority: 0 }, reason))
+                }
+            }
+        }
+        for port in over(&self.spaced, spaced, self.epoch()) {
+            match actuator.execute(now, &Operation::Space { port, gap: None }) {
+                Ok(()) => drop(self.spaced.remove(&port)),
+                Err(reason) => {
+                    let Port { node, interface, .. } = self.ports[port.0 as usize].clone();
+                    failed.push((Command::Space { node, interface, gap_ns: None }, reason));
                 }
             }
         }
@@ -517,10 +538,11 @@ impl Agent {
     }
 
     fn forget_ended(&mut self, now: Time) {
-        let Self { leases, limits, windows, classes, .. } = self;
+        let Self { leases, limits, windows, classes, spaced, .. } = self;
         limits.retain(|_, epoch| leases.holds(*epoch, now));
         windows.retain(|_, epoch| leases.holds(*epoch, now));
         classes.retain(|_, epoch| leases.holds(*epoch, now));
+        spaced.retain(|_, epoch| leases.holds(*epoch, now));
     }
 
     fn ports_with_classes(&self) -> impl Iterator<Item = (PortNumber, usize)> {
@@ -563,6 +585,13 @@ fn over<K: Ord + Copy>(stands: &BTreeMap<K, u64>, kept: &BTreeSet<K>, epoch: u64
 
 fn check_connection(connection: &Connection) -> Result<(), Failure> {
     connection.limitable().map_err(str::to_owned)
+}
+
+fn check_gap(gap: Span) -> Result<(), Failure> {
+    if gap == Span::ZERO || gap > MOST_GAP {
+        return Err(format!("{gap} between acknowledgements can't be held; up to {MOST_GAP} can"));
+    }
+    Ok(())
 }
 
 fn check_rate(rate: Rate) -> Result<(), Failure> {

@@ -48,6 +48,14 @@ pub enum Operation {
         /// threshold; `None` removes it.
         caps: Option<Caps>,
     },
+    /// Space the acknowledgements that come back through a port, or no more.
+    Space {
+        /// The port.
+        port: PortNumber,
+        /// Least time between two; one that would wait longer than [`MOST_GAP`](protocol::agent::MOST_GAP) passes at
+        /// once. `None` lets all pass as they come.
+        gap: Option<Span>,
+    },
     /// Watch a port, or stop. Who begins to watch is told of what is open too, of each when it sends again.
     Watch {
         /// The port.

@@ -8,8 +8,8 @@ use agent::{
 use model::{Cap, Caps, PortWatch, Severity, Thresholds};
 use proptest::prelude::*;
 use protocol::agent::{
-    Capability, Command, Commands, ConnectionReport, MOST_EPOCH, MOST_IDENTIFIED, MOST_LEASE,
-    PortCount, Report,
+    Capability, Command, Commands, ConnectionReport, MOST_EPOCH, MOST_GAP, MOST_IDENTIFIED,
+    MOST_LEASE, PortCount, Report,
 };
 use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span, Time};
@@ -250,6 +250,31 @@ fn whatever_is_said_renews_the_lease() {
         assert_eq!(host.agent.deadline(), Some(s(second) + LEASE), "in the agent");
         assert_eq!(host.kernel.leases().end(1), s(second) + LEASE, "in its kernel");
     }
+}
+
+/// Of all connections of a port together, until the lease ends or complete commands don't name it.
+#[test]
+fn spacing_ends_with_its_lease_and_is_bounded() {
+    let mut host = Host::new();
+    let space = |gap_ns| Command::Space { node: "s1".into(), interface: "eth0".into(), gap_ns };
+    let gap = Some(Span::from_micros(120));
+    assert_eq!(host.all(s(0), 1, vec![space(gap)]), [host_applied(1)]);
+    assert_eq!([s(2), s(3)].map(|at| host.kernel.gap(at, PORT)), [gap, None]);
+    // Others don't end it, and it is renewed with all else.
+    host.told(s(2), 1, false, vec![pace(1, Some(RATE))]).unwrap();
+    assert_eq!([s(4), s(5)].map(|at| host.kernel.gap(at, PORT)), [gap, None]);
+    for wrong in [Span::ZERO, MOST_GAP + Span::from_nanos(1)] {
+        let reports = host.told(s(3), 1, false, vec![space(Some(wrong))]).unwrap();
+        assert!(matches!(&reports[0], Report::Failed { reason, .. } if reason.contains("held")));
+        assert_eq!(host.kernel.gap(s(3), PORT), gap, "what stood stands");
+    }
+    host.told(s(3), 1, false, vec![space(Some(MOST_GAP))]).unwrap();
+    assert_eq!(host.kernel.gap(s(3), PORT), Some(MOST_GAP));
+    host.told(s(3), 1, false, vec![space(None)]).unwrap();
+    assert_eq!(host.kernel.gap(s(3), PORT), None);
+    host.all(s(3), 1, vec![space(gap)]);
+    host.all(s(4), 1, vec![]);
+    assert_eq!(host.kernel.gap(s(4), PORT), None, "complete commands don't name it");
 }
 
 #[test]

@@ -66,6 +66,8 @@ pub(crate) struct Agent {
     classes: BTreeMap<Connection, u64>,
     /// Caps, and the number of the commands that they came with.
     windows: BTreeMap<(LinkId, Option<Connection>), (Caps, u64)>,
+    /// Least times between acknowledgements, and the same.
+    gaps: BTreeMap<LinkId, (Span, u64)>,
     batch: Vec<Command>,
     /// Whether it has told of connections that opened.
     tells: bool,
@@ -94,6 +96,8 @@ pub(crate) struct Everything {
     pub(crate) grants: BTreeMap<Connection, Grant>,
     /// Caps of windows: of a connection, or of all that leave by a link.
     pub(crate) windows: BTreeMap<(LinkId, Option<Connection>), Caps>,
+    /// Least times between acknowledgements.
+    pub(crate) gaps: BTreeMap<LinkId, Span>,
     /// The commands for all but the grants.
     pub(crate) commands: Vec<Command>,
 }
@@ -142,6 +146,16 @@ impl Agent {
     /// The caps that shall stand where a link begins.
     pub(crate) fn caps_of(&self, link: LinkId, connection: Option<Connection>) -> Option<Caps> {
         self.windows.get(&(link, connection)).map(|(caps, _)| *caps)
+    }
+
+    /// Whether it has confirmed a gap, or that it failed.
+    pub(crate) fn answered_gap(&self, link: LinkId) -> bool {
+        self.gaps.get(&link).is_some_and(|(_, number)| self.answered(*number))
+    }
+
+    /// The least time between acknowledgements that shall stand where a link begins.
+    pub(crate) fn gap_of(&self, link: LinkId) -> Option<Span> {
+        self.gaps.get(&link).map(|(gap, _)| *gap)
     }
 
     /// Whether all is known of commands of this number: none of their failures was left out.
@@ -656,6 +670,31 @@ impl Agents {
         true
     }
 
+    /// Has the agent of the node where a link begins space acknowledgements there; whether there is one.
+    pub(crate) fn space(&mut self, view: &View, link: LinkId, gap: Option<Span>) -> bool {
+        let at = view.start(link);
+        let interface = &view.links[link.index()].interface;
+        let Some(channel) = self.acting.get(&at).copied().filter(|_| !interface.is_empty()) else {
+            return false;
+        };
+        let Some(agent) = self.agents.get_mut(&channel) else {
+            return false;
+        };
+        if agent.gap_of(link) == gap {
+            return true;
+        }
+        match gap {
+            Some(gap) => agent.gaps.insert(link, (gap, agent.sequence + 1)),
+            None => agent.gaps.remove(&link),
+        };
+        if !agent.complete {
+            let (node, interface) = (view.node_name(at).into(), interface.clone());
+            agent.send(Command::Space { node, interface, gap_ns: gap });
+            self.addressed.insert(channel);
+        }
+        true
+    }
+
     /// An agent has carried out commands up to a number: `confirm` hears of rates that stand, and of
     /// connections of which none does for certain. False: it was never told so many.
     pub(crate) fn applied(
@@ -805,7 +844,7 @@ impl Agents {
         let Some(agent) = self.agents.get_mut(&channel) else {
             return;
         };
-        let Everything { grants, windows, commands: mut batch } = everything;
+        let Everything { grants, windows, gaps, commands: mut batch } = everything;
         for (&connection, grant) in &grants {
             if grant.rate.is_some() {
                 batch.push(Command::Pace { connection, rate_bps: grant.rate });
@@ -827,6 +866,7 @@ impl Agents {
         agent.unconfirmed.extend(unlimited.map(|(connection, _)| (sequence, *connection, None)));
         agent.grants = grants;
         agent.windows = windows.into_iter().map(|(key, caps)| (key, (caps, sequence))).collect();
+        agent.gaps = gaps.into_iter().map(|(link, gap)| (link, (gap, sequence))).collect();
         agent.batch.clear();
         agent.failures.begin_anew(sequence);
         batch.into_iter().for_each(|command| agent.send(command));
@@ -855,7 +895,7 @@ impl Agents {
         agent.awaited.get_or_insert((agent.sequence, agent.sent));
         self.renewals.insert((agent.renew_at, channel));
         agent.bound_unconfirmed(unconfirm);
-        let wanted = agent.grants.len() + agent.windows.len();
+        let wanted = agent.grants.len() + agent.windows.len() + agent.gaps.len();
         agent.failures.bound(UNCONFIRMED + PER_GRANT * wanted);
         agent.unanswered += agent.batch.len() as u64;
         Some(Commands {

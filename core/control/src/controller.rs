@@ -278,6 +278,9 @@ impl Controller {
         for (link, flow) in self.desired.take_all_windows() {
             self.cap_window(link, flow, None);
         }
+        for link in self.desired.take_all_gaps() {
+            self.space(link, None);
+        }
         self.desired.clear_pairs();
         for id in self.registry.jobs_by_age() {
             let Some(job) = self.registry.job(id) else {

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use model::{Caps, FlowId, LEAST_RATE, LinkId, Measured, NodeId};
 use protocol::Connection;
 use protocol::agent::ConnectionReport;
-use units::{Bytes, Rate, Time};
+use units::{Bytes, Rate, Span, Time};
 
 use crate::carrier::Carrier;
 use crate::context::Context;
@@ -85,6 +85,8 @@ pub(crate) struct Desired {
     windows: BTreeMap<(LinkId, Option<FlowId>), Caps>,
     /// The links where a flow has a cap of its own.
     capping: BTreeSet<(FlowId, LinkId)>,
+    /// Least times between acknowledgements at links.
+    gaps: BTreeMap<LinkId, Span>,
     pairs: BTreeMap<(NodeId, NodeId), Pair>,
     /// Limits that are confirmed to stand.
     confirmed: BTreeMap<Connection, Rate>,
@@ -242,6 +244,33 @@ impl Desired {
         core::mem::take(&mut self.windows).into_keys().collect()
     }
 
+    pub(crate) fn set_gap(&mut self, link: LinkId, gap: Option<Span>) {
+        match gap {
+            Some(gap) => self.gaps.insert(link, gap),
+            None => self.gaps.remove(&link),
+        };
+    }
+
+    /// Whether there is one at any link.
+    pub(crate) fn spaces(&self) -> bool {
+        !self.gaps.is_empty()
+    }
+
+    /// The least time between acknowledgements at a link.
+    pub(crate) fn gap(&self, link: LinkId) -> Option<Span> {
+        self.gaps.get(&link).copied()
+    }
+
+    /// All of them.
+    pub(crate) fn all_gaps(&self) -> Vec<(LinkId, Span)> {
+        self.gaps.iter().map(|(link, gap)| (*link, *gap)).collect()
+    }
+
+    /// Takes them out: the links that had one.
+    pub(crate) fn take_all_gaps(&mut self) -> Vec<LinkId> {
+        core::mem::take(&mut self.gaps).into_keys().collect()
+    }
+
     /// The policy gives a pair of hosts a rate.
     pub(crate) fn give_pair(&mut self, ends: (NodeId, NodeId), rate: Rate) {
         let pair = self.pairs.entry(ends).or_default();
@@ -368,8 +397,6 @@ impl Desired {
 
 #[cfg(test)]
 mod tests {
-    use units::Span;
-
     use super::*;
 
     const ENDS: (NodeId, NodeId) = (NodeId(1), NodeId(2));

@@ -1,5 +1,5 @@
-//! What agents were told and could not do, until a later command for the same thing succeeds, and which windows
-//! and classes stand meanwhile.
+//! What agents were told and could not do, until a later command for the same thing succeeds, and which windows,
+//! classes and gaps stand meanwhile.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
@@ -10,7 +10,7 @@ use core::mem::discriminant;
 use model::Caps;
 use protocol::Connection;
 use protocol::agent::Command;
-use units::Rate;
+use units::{Rate, Span};
 
 /// Most characters of a reason that are kept.
 const REASON: usize = 200;
@@ -21,6 +21,7 @@ enum Thing {
     Rate(Connection),
     Priority(Connection),
     Window(String, String, Option<Connection>),
+    Gap(String, String),
     Watch(String, String),
     Samples,
     Counters,
@@ -36,6 +37,7 @@ impl Thing {
             | Command::Prepare { node, interface, connection, .. } => {
                 Self::Window(node.clone(), interface.clone(), *connection)
             }
+            Command::Space { node, interface, .. } => Self::Gap(node.clone(), interface.clone()),
             Command::Watch { node, interface, .. } => Self::Watch(node.clone(), interface.clone()),
             Command::Sample { .. } => Self::Samples,
             Command::Count { .. } => Self::Counters,
@@ -48,6 +50,9 @@ impl Thing {
             Self::Rate(connection) => format!("the rate of {}", connection.source),
             Self::Priority(connection) => format!("the priority of {}", connection.source),
             Self::Window(node, interface, _) => format!("a window at {node} {interface}"),
+            Self::Gap(node, interface) => {
+                format!("the spacing of acknowledgements at {node} {interface}")
+            }
             Self::Watch(node, interface) => format!("watching {node} {interface}"),
             Self::Samples => "samples of connections".into(),
             Self::Counters => "counters of interfaces".into(),
@@ -66,7 +71,7 @@ struct Failure {
     retried: Option<u64>,
 }
 
-/// The command that ends what another asks for of a window or a class.
+/// The command that ends what another asks for of a window, a class or a gap.
 fn end_of(command: &Command) -> Command {
     match command.clone() {
         Command::Prioritize { connection, .. } => Command::Prioritize { connection, priority: 0 },
@@ -74,6 +79,7 @@ fn end_of(command: &Command) -> Command {
         | Command::Prepare { node, interface, connection, .. } => {
             Command::Window { node, interface, connection, cap: None }
         }
+        Command::Space { node, interface, .. } => Command::Space { node, interface, gap_ns: None },
         other => other,
     }
 }
@@ -96,9 +102,9 @@ pub(crate) struct Failures {
     latest: BTreeMap<Thing, u64>,
     /// The number of the last commands of which more failed than are kept.
     pub(crate) dropped: u64,
-    /// The windows and classes that stand, as the agent has confirmed.
+    /// The windows, classes and gaps that stand, as the agent has confirmed.
     stands: BTreeMap<Thing, Command>,
-    /// Commands for windows and classes that are not confirmed.
+    /// Commands for windows, classes and gaps that are not confirmed.
     unconfirmed: VecDeque<(u64, Command)>,
 }
 
@@ -133,7 +139,7 @@ impl Failures {
     /// A command is sent with this number.
     pub(crate) fn sent(&mut self, command: &Command, sequence: u64) {
         let is_granted = matches!(command, Command::Pace { .. } | Command::Prioritize { .. });
-        if matches!(Thing::of(command), Thing::Window(..) | Thing::Priority(_)) {
+        if matches!(Thing::of(command), Thing::Window(..) | Thing::Gap(..) | Thing::Priority(_)) {
             self.unconfirmed.push_back((sequence, command.clone()));
         }
         if self.things.is_empty() && is_granted {
@@ -220,6 +226,14 @@ impl Failures {
         caps_of(self.stands.get(&Thing::Window(node.into(), interface.into(), connection))?)
     }
 
+    /// The least time between acknowledgements that stands where a node's interface leads.
+    pub(crate) fn standing_gap(&self, node: &str, interface: &str) -> Option<Span> {
+        match self.stands.get(&Thing::Gap(node.into(), interface.into()))? {
+            Command::Space { gap_ns, .. } => *gap_ns,
+            _ => None,
+        }
+    }
+
     /// The class that stands of a connection.
     pub(crate) fn standing_class(&self, connection: &Connection) -> Option<u8> {
         match self.stands.get(&Thing::Priority(*connection))? {
@@ -228,7 +242,7 @@ impl Failures {
         }
     }
 
-    /// How many windows and classes stand.
+    /// How many windows, classes and gaps stand.
     pub(crate) fn standing(&self) -> usize {
         self.stands.len()
     }
@@ -262,6 +276,11 @@ impl Failures {
         connection: Option<Connection>,
     ) -> Option<&str> {
         self.of(&Thing::Window(node.into(), interface.into(), connection))
+    }
+
+    /// Why acknowledgements are not spaced where a node's interface leads.
+    pub(crate) fn gap(&self, node: &str, interface: &str) -> Option<&str> {
+        self.of(&Thing::Gap(node.into(), interface.into()))
     }
 
     fn of(&self, thing: &Thing) -> Option<&str> {
@@ -314,6 +333,7 @@ impl Failures {
                 Thing::Rate(connection) => rate(connection).map(|rate| format!("{rate}")),
                 thing => self.stands.get(thing).and_then(|command| match command {
                     Command::Prioritize { priority, .. } => Some(format!("class {priority}")),
+                    Command::Space { gap_ns, .. } => gap_ns.map(|gap| format!("{gap}")),
                     command => caps_of(command).map(|caps| match caps.constant() {
                         Some(cap) => format!("{}", cap.bytes),
                         None => "prepared".into(),

@@ -25,7 +25,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
 /// How every part begins; the version of the form is the last byte.
-pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x0d";
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x0e";
 
 /// The longest content of a record, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -687,6 +687,7 @@ tagged! {
         5 => Identify { processes }
         6 => Count { every_ns }
         7 => Prepare { node, interface, connection, caps }
+        8 => Space { node, interface, gap_ns }
     }
     Capability {
         0 => Pacing {}
@@ -695,6 +696,7 @@ tagged! {
         3 => Windows {}
         4 => Priorities {}
         5 => Prepared {}
+        6 => Spacing {}
     }
     Severity {
         0 => Recovered {}

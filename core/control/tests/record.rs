@@ -483,6 +483,7 @@ fn commands() -> Vec<Command> {
             connection: Some(connection),
             caps: Caps { medium: cap, ..Caps::default() },
         },
+        Command::Space { node: node(), interface: interface(), gap_ns: Some(Span::from_nanos(9)) },
         Command::Sample { every_ns: Span::from_nanos(7) },
         Command::Count { every_ns: Span::from_nanos(8) },
         Command::Identify { processes: vec![Process::Pid(8), Process::Cgroup("/b".into())] },

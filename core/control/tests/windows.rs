@@ -80,12 +80,12 @@ impl Policy for Scripted {
     }
 }
 
-/// A kernel that refuses caps of windows, if asked to.
+/// A kernel that refuses caps of windows and spacing, if asked to.
 struct Refusing<'a>(&'a mut Kernel, bool);
 
 impl Actuator for Refusing<'_> {
     fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
-        if self.1 && matches!(operation, Operation::Cap { .. }) {
+        if self.1 && matches!(operation, Operation::Cap { .. } | Operation::Space { .. }) {
             return Err("no room".into());
         }
         self.0.execute(now, operation)
@@ -281,11 +281,11 @@ fn waiting(rig: &mut Rig, unsent: &[(u16, u64)]) -> Vec<Command> {
 }
 
 /// The round trips of a flow's connections that its sender's kernel has; none before its first
-/// acknowledgement.
+/// acknowledgement, and none while acknowledgements wait for their turn.
 #[test]
 fn what_agents_sample_of_round_trips_is_told() {
     let mut rig = Rig::with_a_flow();
-    let mut told = |us: u64| {
+    let told = |rig: &mut Rig, us: u64| {
         rig.policy.0.lock().unwrap().0.clear();
         let report = ConnectionReport {
             connection: connection(1),
@@ -305,8 +305,13 @@ fn what_agents_sample_of_round_trips_is_told() {
         });
         timed.collect::<Vec<_>>()
     };
-    assert_eq!(told(0), Vec::<Vec<_>>::new());
-    assert_eq!(told(140), [[(FLOW, Span::from_micros(140))]]);
+    let timed = |us| [[(FLOW, Span::from_micros(us))]];
+    assert_eq!(told(&mut rig, 0), Vec::<Vec<_>>::new());
+    assert_eq!(told(&mut rig, 140), timed(140));
+    rig.decided([space(Some(Span::from_micros(120)))]);
+    assert_eq!(told(&mut rig, 260), Vec::<Vec<_>>::new());
+    rig.decided([space(None)]);
+    assert_eq!(told(&mut rig, 150), timed(150));
 }
 
 fn watched() -> [Command; 2] {
@@ -356,6 +361,55 @@ fn prepared_caps_are_told_once_and_stand_until_the_lease_ends() {
     assert_eq!(stand(&rig), [None; 4], "nobody has renewed them");
 }
 
+fn space(gap: Option<Span>) -> Directive {
+    Directive::Space { link: LINK, gap }
+}
+
+fn spaced(gap_ns: Option<Span>) -> Command {
+    Command::Space { node: "s0".into(), interface: "eth0".into(), gap_ns }
+}
+
+/// Spacing goes to the agent where the link begins, is renewed with all else, and is not in force while decisions are
+/// frozen; who can't is told nothing, and it is shown.
+#[test]
+fn spacing_is_told_once_and_stands_until_the_lease_ends() {
+    let mut rig = Rig::with_a_flow();
+    let gap = Some(Span::from_micros(120));
+    assert_eq!(rig.decided([space(gap)]), [spaced(gap)]);
+    assert_eq!(rig.decided([space(gap)]), [], "the same");
+    assert_eq!(rig.kernel.gap(rig.now, PORT), gap);
+    let explained = |rig: &Rig| {
+        let why = rig.controller.at(rig.now).explain_flow("app", "sort", "1").unwrap();
+        format!("{why:?}")
+    };
+    let said = explained(&rig);
+    assert!(said.contains("acknowledgements 120 us apart at s0"), "{said}");
+    let freeze = |order| Act { at_s: 1, by: "me".into(), order };
+    let (freezes, thaws) = (freeze(Order::Freeze { reason: None }), freeze(Order::Thaw {}));
+    assert_eq!(rig.told(Input::Ordered { act: &freezes, again: false }), [spaced(None)]);
+    assert_eq!(rig.told(Input::Ordered { act: &thaws, again: false }), [spaced(gap)]);
+    // One that comes anew is told with all else.
+    rig.told(Input::AgentGone(rig.channel));
+    rig.connect();
+    assert_eq!(rig.kernel.gap(rig.now, PORT), gap);
+    rig.now += Span::from_secs(4);
+    rig.decided([]);
+    rig.now += Span::from_secs(8);
+    assert_eq!(rig.kernel.gap(rig.now, PORT), gap);
+    rig.now += Span::from_secs(3);
+    assert_eq!(rig.kernel.gap(rig.now, PORT), None, "nobody has renewed it");
+    let mut rig = Rig::with_a_flow();
+    rig.refuses = true;
+    rig.decided([space(gap)]);
+    let said = explained(&rig);
+    assert!(said.contains("no room"), "{said}");
+    let problems = rig.controller.at(rig.now).status().problems;
+    assert!(format!("{problems:?}").contains("the spacing of acknowledgements at s0 eth0"));
+    rig.refuses = false;
+    rig.decided([space(None)]);
+    assert!(!explained(&rig).contains("no room"));
+}
+
 #[test]
 fn each_directive_becomes_its_command_and_stands() {
     let mut rig = Rig::with_a_flow();
@@ -402,6 +456,8 @@ fn what_has_nobody_to_obey_is_counted() {
             (window(Some(FLOW), Some(NARROW)), 1),
             (window(Some(FLOW), None), 0),
             (window(None, None), 0),
+            (space(Some(Span::from_secs(1))), 1),
+            (space(None), 0),
             (pace(Some(Rate::from_mbps(5))), 1),
             (pace(None), 0),
             (Directive::Prioritize { flow: FLOW, priority: 2 }, 1),

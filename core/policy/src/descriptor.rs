@@ -149,7 +149,8 @@ impl DirectiveKind {
             Self::Pace | Self::PacePair => Some("agents that pace, or meters at switches"),
             Self::Prioritize => Some("agents that serve by priority"),
             Self::Window | Self::Prepare => Some("agents or switches that rewrite windows"),
-            Self::Space | Self::Grant | Self::Gather => None,
+            Self::Space => Some("agents that space acknowledgements"),
+            Self::Grant | Self::Gather => None,
         }
     }
 }

@@ -21,6 +21,10 @@ pub const MOST_EPOCH: u64 = 1 << 48;
 /// The longest lease that a controller may give: what is held outlives whoever dies by no more.
 pub const MOST_LEASE: Span = Span::from_secs(3_600);
 
+/// The longest time between two acknowledgements that an agent spaces; one that had to wait longer for its turn passes
+/// at once.
+pub const MOST_GAP: Span = Span::from_secs(1);
+
 /// An agent or a controller that says nothing for so long is taken for dead: both give signs of life more often.
 pub const SILENCE: Span = Span::from_secs(30);
 
@@ -170,17 +174,20 @@ pub enum Capability {
     Priorities,
     /// Hold prepared caps: change windows by itself when a watched queue passes a threshold.
     Prepared,
+    /// Space acknowledgements at interfaces.
+    Spacing,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Pacing,
         Self::Statistics,
         Self::Watching,
         Self::Windows,
         Self::Priorities,
         Self::Prepared,
+        Self::Spacing,
     ];
 
     /// Its name, as in messages.
@@ -192,6 +199,7 @@ impl Capability {
             Self::Windows => "windows",
             Self::Priorities => "priorities",
             Self::Prepared => "prepared",
+            Self::Spacing => "spacing",
         }
     }
 }
@@ -262,6 +270,17 @@ pub enum Command {
         /// What is to apply at each severity.
         caps: Caps,
     },
+    /// Space the acknowledgements that come back through an interface, those of all connections together. What carries
+    /// payload, and the SYN of a connection that the receiver opens, passes at once.
+    Space {
+        /// The host or switch.
+        node: String,
+        /// The interface that the data leaves by.
+        interface: String,
+        /// Least time between two, above 0 and up to [`MOST_GAP`]; nothing lets them pass as they come.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gap_ns: Option<Span>,
+    },
     /// Watch an interface, or stop.
     Watch {
         /// The host or switch.
@@ -297,6 +316,7 @@ impl Command {
             Self::Prioritize { .. } => Capability::Priorities,
             Self::Window { .. } => Capability::Windows,
             Self::Prepare { .. } => Capability::Prepared,
+            Self::Space { .. } => Capability::Spacing,
             Self::Watch { .. } => Capability::Watching,
             Self::Sample { .. } | Self::Count { .. } | Self::Identify { .. } => {
                 Capability::Statistics
@@ -311,7 +331,8 @@ impl Command {
             Self::Window { connection, .. } | Self::Prepare { connection, .. } => {
                 connection.as_ref()
             }
-            Self::Watch { .. }
+            Self::Space { .. }
+            | Self::Watch { .. }
             | Self::Sample { .. }
             | Self::Count { .. }
             | Self::Identify { .. } => None,
@@ -324,6 +345,7 @@ impl Command {
             Self::Pace { rate_bps, .. } => rate_bps.is_none(),
             Self::Prioritize { priority, .. } => *priority == 0,
             Self::Window { cap, .. } => cap.is_none(),
+            Self::Space { gap_ns, .. } => gap_ns.is_none(),
             Self::Watch { watch, .. } => watch.is_none(),
             Self::Identify { processes } => processes.is_empty(),
             Self::Prepare { .. } | Self::Sample { .. } | Self::Count { .. } => false,

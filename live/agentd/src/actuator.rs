@@ -6,7 +6,7 @@ use agent::{Failure, Happening, Operation, PortNumber};
 use kernel::{Error, Event, Lease, Namespace, Pacer, Sockets, Switch, Watch};
 use model::Severity;
 use protocol::Process;
-use protocol::agent::ConnectionReport;
+use protocol::agent::{ConnectionReport, MOST_GAP};
 use tokio::io::unix::AsyncFd;
 use units::{Bytes, Span, Time};
 
@@ -288,6 +288,7 @@ impl Actuator {
                 }
                 Ok(())
             }
+            Operation::Space { port, gap } => self.port(port)?.space(gap, MOST_GAP),
             Operation::Watch { port: number, watch } => {
                 let interface = self.ports.get(number.0 as usize).ok_or(Error::NoPort(number.0))?;
                 let (rate, buffer) = (interface.rate, interface.buffer);
@@ -388,6 +389,7 @@ mod tests {
                 Operation::Renew { epoch, lease: LEASE },
                 Operation::Pace { connection: only, rate: Some(Rate::from_mbps(5)) },
                 Operation::Cap { port: PORT, connection: Some(only), caps },
+                Operation::Space { port: PORT, gap: Some(Span::from_millis(1)) },
             ];
             granted.iter().for_each(|operation| actuator.execute(at, operation).unwrap());
             at + LEASE
@@ -398,7 +400,7 @@ mod tests {
             let windows = actuator.switch.as_mut().unwrap().sweep(at).unwrap();
             (actuator.pacer.sweep(at).unwrap(), windows)
         };
-        assert_eq!(ended(&mut actuator, end), (1, 1));
+        assert_eq!(ended(&mut actuator, end), (1, 2));
         // Unless all was swept out already.
         let end = grant(&mut actuator, end, 2);
         actuator.execute(end, &Operation::Sweep).unwrap();

@@ -3,7 +3,7 @@
 //
 // On the way out: a virtual queue with thresholds (SDTCP, section 3.2), CE marks, classes of HTB, and
 // the volume of each flow. On the way in: windows of acknowledgements are capped (section 3.5),
-// by how congested the port is.
+// by how congested the port is, and acknowledgements are spaced.
 // Nothing here drops a packet.
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -89,6 +89,27 @@ struct {
 	__type(key, struct wm_connection);
 	__type(value, struct wm_class);
 } classes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wm_space);
+} spaces SEC(".maps");
+
+struct departures {
+	struct bpf_spin_lock lock;
+	__u32 unused;
+	__u64 last; // when the last acknowledgement that was sent to wait may go
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct departures);
+} departures SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -479,6 +500,69 @@ int leaving(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
+// Caps the window of an acknowledgement.
+static __always_inline void cap(struct __sk_buff *skb, const struct wm_port *config, const struct packet *packet,
+				const struct wm_connection *name, const struct wm_flow *flow, struct wm_counters *count)
+{
+	struct wm_window *entry = bpf_map_lookup_elem(&windows, name);
+	if (!entry || !holds(entry->epoch))
+		entry = bpf_map_lookup_elem(&windows, &everyone);
+	struct queue *queue = bpf_map_lookup_elem(&queues, &zero);
+	if (!entry || !holds(entry->epoch) || !queue)
+		return;
+	// The program on the way out changes it as soon as it sees a threshold passed: no lock is needed to read a number.
+	struct wm_cap *chosen = &entry->caps[*(volatile __u32 *)&queue->level % WM_SEVERITIES];
+	if (chosen->octets == WM_UNCAPPED)
+		return;
+
+	__u32 both = WM_SENDER_SYN | WM_RECEIVER_SYN;
+	if (!flow || (flow->flags & both) != both) {
+		count->unscaled++;
+		return;
+	}
+	both = WM_SENDER_SCALE | WM_RECEIVER_SCALE;
+	bool scaled = (flow->flags & both) == both && !(packet->flags & SYN);
+	__u32 scale = scaled ? flow->scale & 15 : 0;
+	__u32 segment = flow->segment < config->segment ? flow->segment : config->segment;
+	__u64 floor = (__u64)chosen->floor * segment;
+	__u64 cap = chosen->octets > floor ? chosen->octets : floor;
+	__u64 units = cap >> scale;
+	if (units << scale < floor)
+		units++;
+	if (units >= packet->window)
+		return;
+	__be16 old = bpf_htons(packet->window), new = bpf_htons(units);
+	if (bpf_l4_csum_replace(skb, packet->tcp + __builtin_offsetof(struct tcp, sum), old, new, sizeof(new)) ||
+	    bpf_skb_store_bytes(skb, packet->tcp + __builtin_offsetof(struct tcp, window), &new, sizeof(new), 0))
+		return;
+	count->rewritten++;
+	if (!entry->first)
+		entry->first = bpf_ktime_get_ns();
+}
+
+// Sends an acknowledgement to wait for its turn, in a device that sends one in each gap and has it come in here again,
+// past these programs. One that carries payload is data of the other direction, which no link here is full of.
+static __always_inline int space(const struct packet *packet, struct wm_counters *count)
+{
+	struct wm_space *entry = bpf_map_lookup_elem(&spaces, &zero);
+	struct departures *turns = bpf_map_lookup_elem(&departures, &zero);
+	if (!entry || !turns || packet->payload || !holds(entry->epoch))
+		return TC_ACT_UNSPEC;
+	__u64 gap = entry->gap, most = entry->most, now = bpf_ktime_get_ns();
+	bpf_spin_lock(&turns->lock);
+	__u64 turn = turns->last + gap;
+	if (turn < now)
+		turn = now;
+	bool waits = turn - now <= most;
+	if (waits)
+		turns->last = turn;
+	bpf_spin_unlock(&turns->lock);
+	if (!waits)
+		return TC_ACT_UNSPEC;
+	count->spaced++;
+	return bpf_redirect(entry->device, 0);
+}
+
 SEC("tcx/ingress")
 int returning(struct __sk_buff *skb)
 {
@@ -498,41 +582,8 @@ int returning(struct __sk_buff *skb)
 	if (!(packet.flags & ACK) || packet.flags & RST)
 		return TC_ACT_UNSPEC;
 	count->acknowledgements++;
-	struct wm_window *entry = bpf_map_lookup_elem(&windows, &name);
-	if (!entry || !holds(entry->epoch))
-		entry = bpf_map_lookup_elem(&windows, &everyone);
-	struct queue *queue = bpf_map_lookup_elem(&queues, &zero);
-	if (!entry || !holds(entry->epoch) || !queue)
-		return TC_ACT_UNSPEC;
-	// The program on the way out changes it as soon as it sees a threshold passed: no lock is needed to read a number.
-	struct wm_cap *chosen = &entry->caps[*(volatile __u32 *)&queue->level % WM_SEVERITIES];
-	if (chosen->octets == WM_UNCAPPED)
-		return TC_ACT_UNSPEC;
-
-	__u32 both = WM_SENDER_SYN | WM_RECEIVER_SYN;
-	if (!flow || (flow->flags & both) != both) {
-		count->unscaled++;
-		return TC_ACT_UNSPEC;
-	}
-	both = WM_SENDER_SCALE | WM_RECEIVER_SCALE;
-	bool scaled = (flow->flags & both) == both && !(packet.flags & SYN);
-	__u32 scale = scaled ? flow->scale & 15 : 0;
-	__u32 segment = flow->segment < config->segment ? flow->segment : config->segment;
-	__u64 floor = (__u64)chosen->floor * segment;
-	__u64 cap = chosen->octets > floor ? chosen->octets : floor;
-	__u64 units = cap >> scale;
-	if (units << scale < floor)
-		units++;
-	if (units >= packet.window)
-		return TC_ACT_UNSPEC;
-	__be16 old = bpf_htons(packet.window), new = bpf_htons(units);
-	if (bpf_l4_csum_replace(skb, packet.tcp + __builtin_offsetof(struct tcp, sum), old, new, sizeof(new)) ||
-	    bpf_skb_store_bytes(skb, packet.tcp + __builtin_offsetof(struct tcp, window), &new, sizeof(new), 0))
-		return TC_ACT_UNSPEC;
-	count->rewritten++;
-	if (!entry->first)
-		entry->first = bpf_ktime_get_ns();
-	return TC_ACT_UNSPEC;
+	cap(skb, config, &packet, &name, flow, count);
+	return space(&packet, count);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -93,6 +93,15 @@ struct wm_window {
 	struct wm_cap caps[WM_SEVERITIES];
 };
 
+/* How acknowledgements that come back are spaced. */
+struct wm_space {
+	__u64 epoch;
+	__u64 gap; /* least time between two */
+	__u64 most; /* that one waits; later ones pass */
+	__u32 device; /* where they wait */
+	__u32 unused;
+};
+
 struct wm_class {
 	__u64 epoch;
 	__u32 class; /* as tc writes it: 1:10 is 0x10010 */
@@ -149,6 +158,7 @@ struct wm_counters {
 	__u64 unscaled; /* to be rewritten, but the scale isn't known */
 	__u64 malformed;
 	__u64 lost; /* events that found no room */
+	__u64 spaced; /* acknowledgements that were sent to wait */
 };
 
 #endif

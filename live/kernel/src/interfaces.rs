@@ -1,10 +1,11 @@
-//! What the kernel counts of interfaces, of those of a namespace (proc_pid_net(5)).
+//! Interfaces of a namespace: their numbers, and what the kernel counts of them (proc_pid_net(5)).
 
 use std::fs;
 
+use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 use units::Bytes;
 
-use crate::Error;
+use crate::{Error, Namespace};
 
 /// Of the namespace that the calling thread is in.
 const TABLE: &str = "/proc/thread-self/net/dev";
@@ -12,6 +13,15 @@ const TABLE: &str = "/proc/thread-self/net/dev";
 const ETHERNET: u64 = 14;
 /// Where octets and packets that were sent stand in a line, after the name.
 const SENT: (usize, usize) = (8, 9);
+
+/// The number of an interface of the calling thread's namespace.
+pub(crate) fn index_of(interface: &str, namespace: &Namespace) -> Result<i32, Error> {
+    let none = || Error::NoInterface(interface.to_owned(), namespace.path().display().to_string());
+    let socket = socket(AddressFamily::UNIX, SocketType::DGRAM, None)
+        .map_err(|error| Error::file("socket")(error.into()))?;
+    let index = netdevice::name_to_index(&socket, interface).map_err(|_| none())?;
+    i32::try_from(index).map_err(|_| none())
+}
 
 /// The counters of all interfaces here.
 pub(crate) fn table() -> Result<String, Error> {

@@ -26,6 +26,7 @@ mod port;
 mod process;
 mod raw;
 pub mod rtnetlink;
+mod spacer;
 mod statistics;
 mod switch;
 

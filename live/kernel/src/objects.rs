@@ -34,9 +34,10 @@ pub(crate) static PORT: Compiled = Compiled {
     sizes: &[
         ("leases", 4, LEASE as usize),
         ("port", 4, 64),
-        ("counters", 4, 80),
+        ("counters", 4, 88),
         ("flows", CONNECTION, 40),
         ("windows", CONNECTION, 48),
+        ("spaces", 4, 32),
         ("classes", CONNECTION, 16),
     ],
 };

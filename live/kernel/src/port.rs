@@ -12,10 +12,10 @@ use libbpf_rs::{
 };
 use model::{Buffer, Caps, Severity, Thresholds};
 use protocol::Connection;
-use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::event::severity_of;
+use crate::interfaces::index_of;
 use crate::layout::{
     CLOSED, CONNECTION, Fields, RECEIVER_SCALE, RECEIVER_SYN, SENDER_SCALE, SENDER_SYN, UNCAPPED,
     Value, key,
@@ -23,6 +23,7 @@ use crate::layout::{
 use crate::lease::Leases;
 use crate::objects::{PORT, map, open_map, program, program_mut};
 use crate::rtnetlink::{Dump, Rtnetlink};
+use crate::spacer::Spacer;
 use crate::{Error, Namespace, raw};
 
 /// The place of our filters among those of others, where there is no tcx.
@@ -143,6 +144,8 @@ pub struct Counters {
     pub malformed: u64,
     /// Events for which there was no room.
     pub lost: u64,
+    /// Acknowledgements that were sent to wait for their turn.
+    pub spaced: u64,
 }
 
 enum Attached {
@@ -153,13 +156,18 @@ enum Attached {
 /// What became of a packet that a program was run with.
 struct Ran {
     passed: Vec<u8>,
+    /// Whether it goes to another device.
+    redirected: bool,
     priority: u32,
     took: Span,
 }
 
 /// An interface with programs on it, which are taken off when it is dropped.
 pub struct Port {
+    // The programs go before the device that they send acknowledgements to.
     attached: Attached,
+    /// Since acknowledgements were spaced first.
+    spacer: Option<Spacer>,
     object: Object,
     number: PortNumber,
     interface: String,
@@ -211,16 +219,20 @@ impl Port {
         let attached = namespace.visit(|| {
             let index = index_of(interface, &namespace)?;
             find_classes(index, interface, &options.classes)?;
-            match options.attachment {
+            let attached = match options.attachment {
                 Attachment::Tcx => by_links(&object, index),
                 Attachment::Clsact => by_filters(&object, index),
                 Attachment::Best => {
                     by_links(&object, index).or_else(|_| by_filters(&object, index))
                 }
-            }
+            }?;
+            // Programs that sent something there are replaced, or went with their process.
+            Spacer::remove_left(&namespace, index)?;
+            Ok(attached)
         })?;
         Ok(Self {
             attached,
+            spacer: None,
             object,
             number,
             interface: interface.to_owned(),
@@ -272,7 +284,11 @@ impl Port {
             }
         };
         let gone = || Error::Gone(format!("interface {}", self.interface));
-        if is_there { Ok(()) } else { Err(gone()) }
+        if !is_there {
+            return Err(gone());
+        }
+        let Some(spacer) = &self.spacer else { return Ok(()) };
+        self.namespace.visit(|| spacer.stands(&self.namespace))
     }
 
     /// Watches the queue, or stops. The agent has checked the thresholds.
@@ -327,6 +343,41 @@ impl Port {
         put(&self.object, "windows", &key, value)
     }
 
+    /// Spaces the acknowledgements that come back, of all connections together, under the lease that was renewed
+    /// last: two are never let go within less than `gap`; `None` lets all pass as they come, those that wait
+    /// too. One that had to wait for longer than `most` passes at once. They wait in an ifb device beside the interface,
+    /// which is there from the first call on until the port is taken off.
+    ///
+    /// # Errors
+    /// [`Error::Setting`]: the interface has no Ethernet header; the kernel has no ifb devices, or no HTB.
+    pub fn space(&mut self, gap: Option<Span>, most: Span) -> Result<(), Error> {
+        let zero = 0u32.to_ne_bytes();
+        let Some(gap) = gap else {
+            put(&self.object, "spaces", &zero, None)?;
+            return self.spacer.as_ref().map_or(Ok(()), |spacer| spacer.space(None));
+        };
+        if !self.options.ethernet {
+            let remedy = "only interfaces with an Ethernet header can space acknowledgements";
+            return Err(Error::Setting { setting: "interface", remedy });
+        }
+        let spacer = match &mut self.spacer {
+            Some(spacer) => spacer,
+            None => {
+                let namespace = &self.namespace;
+                let index = namespace.visit(|| index_of(&self.interface, namespace))?;
+                self.spacer.insert(Spacer::start(namespace, index)?)
+            }
+        };
+        spacer.space(Some(gap))?;
+        let value = Value::default()
+            .u64(self.leases.epoch())
+            .u64(gap.as_nanos())
+            .u64(most.as_nanos())
+            .u32(spacer.device().cast_unsigned())
+            .u32(0);
+        put(&self.object, "spaces", &zero, Some(value))
+    }
+
     /// When a cap was first written into an acknowledgement; `None`: not yet, or there is no such
     /// entry.
     ///
@@ -363,10 +414,10 @@ impl Port {
         put(&self.object, "classes", &key(connection)?, value)
     }
 
-    /// Removes the windows and classes whose lease is over at `now`; returns how many.
+    /// Removes the windows, classes and gaps whose lease is over at `now`; returns how many.
     pub(crate) fn remove_ended(&self, now: Time) -> Result<usize, Error> {
         let mut removed = 0;
-        for name in ["windows", "classes"] {
+        for name in ["windows", "classes", "spaces"] {
             let entries = map(&self.object, name);
             let mut over = Vec::new();
             for key in entries.keys() {
@@ -424,7 +475,7 @@ impl Port {
             .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(Error::bpf("read counters"))?
             .unwrap_or_default();
-        let mut sum = [0u64; 10];
+        let mut sum = [0u64; 11];
         for value in &values {
             let mut fields = Fields(value);
             for counter in &mut sum {
@@ -433,7 +484,7 @@ impl Port {
         }
         let [packets, carried, over, marked, classed, acknowledgements, rewritten, unscaled, ..] =
             sum;
-        let [.., malformed, lost] = sum;
+        let [.., malformed, lost, spaced] = sum;
         Ok(Counters {
             packets,
             carried: Bytes::new(carried),
@@ -445,6 +496,7 @@ impl Port {
             unscaled,
             malformed,
             lost,
+            spaced,
         })
     }
 
@@ -485,6 +537,14 @@ impl Port {
     /// What the kernel says.
     pub fn pass_in(&self, packet: &[u8]) -> Result<Vec<u8>, Error> {
         self.pass("returning", packet, 1, 1).map(|ran| ran.passed)
+    }
+
+    /// Whether a packet that comes in is sent to wait: for tests, on no wire.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn waits_in(&self, packet: &[u8]) -> Result<bool, Error> {
+        self.pass("returning", packet, 1, 1).map(|ran| ran.redirected)
     }
 
     /// The virtual queue as the last packet left it: for tests.
@@ -547,9 +607,11 @@ impl Port {
             .test_run(input)
             .map_err(Error::bpf("run a packet through"))?;
         let took = Span::from_nanos(u64::try_from(ran.duration.as_nanos()).unwrap_or(u64::MAX));
+        // `TC_ACT_REDIRECT`.
+        let redirected = ran.return_value == 7;
         // After `len`, `pkt_type`, `mark`, `queue_mapping`, `protocol` and three fields of VLANs.
         let priority = Fields(&after[32..]).u32();
-        Ok(Ran { passed, priority, took })
+        Ok(Ran { passed, redirected, priority, took })
     }
 
     fn configure(&self) -> Result<(), Error> {
@@ -612,14 +674,6 @@ fn put(object: &Object, name: &str, key: &[u8], value: Option<Value>) -> Result<
             _ => Ok(()),
         },
     }
-}
-
-fn index_of(interface: &str, namespace: &Namespace) -> Result<i32, Error> {
-    let none = || Error::NoInterface(interface.to_owned(), namespace.path().display().to_string());
-    let socket = socket(AddressFamily::UNIX, SocketType::DGRAM, None)
-        .map_err(|error| Error::file("socket")(error.into()))?;
-    let index = netdevice::name_to_index(&socket, interface).map_err(|_| none())?;
-    i32::try_from(index).map_err(|_| none())
 }
 
 /// Whether an interface of the calling thread's namespace has all these classes, and packets can wait there:

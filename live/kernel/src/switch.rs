@@ -96,7 +96,7 @@ impl Switch {
         port.ok_or(Error::NoPort(number.0))
     }
 
-    /// Begins a lease, or makes it last from `now` on, for all windows and classes of all ports that
+    /// Begins a lease, or makes it last from `now` on, for all windows, classes and gaps of all ports that
     /// were granted under its epoch and still stand. It costs the same however many that are.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Switch {
         Ok(sent)
     }
 
-    /// Removes the windows and classes whose lease is over at `now`; returns how many.
+    /// Removes the windows, classes and gaps whose lease is over at `now`; returns how many.
     ///
     /// # Errors
     /// What the kernel says.

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use agent::{Actuator, Capacity, Kernel, Operation, Trigger, VirtualQueue};
-use hosts::crafted::{packet, syn};
+use hosts::crafted::{carrying, packet, syn};
 use hosts::{Rig, options, payload, statistics, within};
 use kernel::{
     Connection, Error, Happening, Lease, Namespace, Pacer, PacerOptions, PortNumber, PortOptions,
@@ -212,6 +212,8 @@ enum Step {
     /// Queues packets at the port, so that it passes thresholds.
     Fill(u32),
     Classify(u16, Option<u8>),
+    /// Spaces acknowledgements by so many microseconds, or no more.
+    Space(Option<u64>),
     Sweep,
     Wait(u64),
     /// Looks what holds.
@@ -239,9 +241,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (1..8_u32).prop_map(Step::Fill),
         2 => (source(), prop::option::weighted(0.7, 1..3_u8))
             .prop_map(|(source, class)| Step::Classify(source, class)),
+        2 => prop::option::weighted(0.7, 1..500_u64).prop_map(Step::Space),
         1 => Just(Step::Sweep),
         2 => (0..3_000_u64).prop_map(Step::Wait),
-        6 => source().prop_map(Step::Look),
+        8 => source().prop_map(Step::Look),
     ];
     prop::collection::vec(step, 1..60)
 }
@@ -271,6 +274,9 @@ fn execute(switch: &mut Switch, number: PortNumber, now: Time, operation: &Opera
             let class = class.map(|class| (1, class.into()));
             switch.port(number).unwrap().classify(&connection, class)
         }
+        Operation::Space { gap, .. } => {
+            switch.port(number).unwrap().space(gap, Span::from_secs(3_600))
+        }
         Operation::Sweep => switch.sweep(now).map(drop),
         Operation::Pace { .. } | Operation::Watch { .. } => Ok(()),
     };
@@ -284,6 +290,7 @@ fn grants_hold_in_the_programs_as_in_the_model() {
         return;
     }
     let mut looks = [[0; 4]; 3];
+    let mut spaced = [0; 2];
     let mut full = 0;
     // A map of two entries is full at the third. One history goes on where the one before ended.
     let (switch, number) = attached(2);
@@ -294,12 +301,12 @@ fn grants_hold_in_the_programs_as_in_the_model() {
     let watch = Watch { rate, buffer, thresholds: Some(thresholds), mark: None };
     let mut switch = switch;
     switch.port(number).unwrap().watch(Some(watch)).unwrap();
-    let both = RefCell::new((switch, model, 1_u64, &mut looks, &mut full));
-    let mut runner = TestRunner::new(ProptestConfig::with_cases(300));
+    let both = RefCell::new((switch, model, 1_u64, (&mut looks, &mut spaced), &mut full));
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(400));
     runner
         .run(&steps(), |steps| {
             let mut both = both.borrow_mut();
-            let (switch, model, epoch, looks, full) = &mut *both;
+            let (switch, model, epoch, (looks, spaced), full) = &mut *both;
             for step in steps {
                 let operation = match step {
                     Step::Renew(more, us) => {
@@ -326,6 +333,9 @@ fn grants_hold_in_the_programs_as_in_the_model() {
                     Step::Classify(source, class) => {
                         Operation::Classify { port: number, connection: named(source), class }
                     }
+                    Step::Space(us) => {
+                        Operation::Space { port: number, gap: us.map(Span::from_micros) }
+                    }
                     Step::Sweep => Operation::Sweep,
                     Step::Wait(us) => {
                         thread::sleep(Duration::from_micros(us));
@@ -333,7 +343,7 @@ fn grants_hold_in_the_programs_as_in_the_model() {
                     }
                     Step::Look(source) => {
                         let port = switch.port(number).unwrap();
-                        look(port, model, source, looks)?;
+                        look(port, model, source, (looks, spaced))?;
                         continue;
                     }
                 };
@@ -347,9 +357,11 @@ fn grants_hold_in_the_programs_as_in_the_model() {
         })
         .unwrap();
     eprintln!(
-        "{looks:?} looks with cap and class, with one of them, with none, by severity; {full} times full"
+        "{looks:?} looks with cap and class, with one of them, with none, by severity; {spaced:?} passed and spaced; \
+         {full} times full"
     );
-    assert!(looks.iter().flatten().all(|count| *count > 10) && full > 10, "{looks:?}, {full}");
+    let all = looks.iter().flatten().chain(&spaced);
+    assert!(all.into_iter().all(|count| *count > 10) && full > 10, "{looks:?}, {spaced:?}, {full}");
 }
 
 /// Passes packets of a connection and compares what was written with what stands. Where a lease ends
@@ -358,7 +370,7 @@ fn look(
     port: &kernel::Port,
     model: &Kernel,
     source: u16,
-    looks: &mut [[u32; 4]; 3],
+    (looks, spaced): (&mut [[u32; 4]; 3], &mut [u32; 2]),
 ) -> Result<(), TestCaseError> {
     let (number, connection) = (port.number(), named(source));
     port.pass_out(&of(source, true, |h| syn(h, 1460, None))).unwrap();
@@ -373,18 +385,28 @@ fn look(
     });
     let (from, before) = (now(), port.queue().unwrap());
     let passed = port.pass_in(&ack).unwrap();
+    let at_once = [
+        carrying(&[1], false, false, |h| h.ack = true),
+        of(source, false, |h| syn(h, 1460, None)),
+        of(source, false, |h| (h.ack, h.rst) = (true, true)),
+    ];
+    let waits = port.waits_in(&ack).unwrap();
+    let others = at_once.iter().any(|packet| port.waits_in(packet).unwrap());
     let after = port.queue().unwrap();
     let left = port.class_out(&of(source, true, |h| h.ack = true)).unwrap();
     let to = now();
     let window = u16::from_be_bytes([passed[48], passed[49]]);
     let severity = before.severity;
     let cap_at = |at| model.cap(at, number, severity, &connection);
-    let stands = |at| (cap_at(at), model.class(at, number, &connection));
+    let stands =
+        |at| (cap_at(at), model.class(at, number, &connection), model.gap(at, number).is_some());
     let same = (before.severity, before.recoveries) == (after.severity, after.recoveries);
     if stands(from) != stands(to) || !same {
         return Ok(());
     }
-    let (cap, class) = stands(from);
+    let (cap, class, gap) = stands(from);
+    prop_assert_eq!((waits, others), (gap, false), "acknowledgements, and what passes at once");
+    spaced[usize::from(gap)] += 1;
     let expected = cap.map_or(u16::MAX, |cap| cap.rewritten(u16::MAX, 0, Bytes::new(1460)));
     prop_assert_eq!((window, left), (expected, class.map(|class| (1, class.into()))));
     let kind = 2 - usize::from(cap.is_some()) - usize::from(class.is_some());

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use hosts::crafted::{carrying, connection, packet, syn};
+use hosts::wire::{Seen, Wire};
 use hosts::{Rig, lease, options, statistics};
 use kernel::{
     Attachment, Connection, Error, Event, Happening, Lease, Namespace, Pacer, PortNumber,
@@ -515,4 +516,79 @@ fn what_a_lease_held_is_swept_out_when_it_has_ended() {
     let (at, span) = (now(), Span::from_millis(200));
     switch.renew(at, Lease { epoch: 10, span }).unwrap();
     assert_eq!([at, at + span, at + span].map(|at| switch.sweep(at).unwrap()), [0, 1, 0]);
+}
+
+/// The longest that an acknowledgement may wait here: none passes before its turn.
+const MOST: Span = Span::from_secs(60);
+
+/// An acknowledgement with a number.
+fn acknowledgement(number: u32) -> Vec<u8> {
+    packet(false, false, |header| {
+        header.ack = true;
+        header.acknowledgment_number = number;
+    })
+}
+
+/// Sends so many acknowledgements from `b` and returns when each came in at `a`, and when it had passed the port.
+fn passed(rig: &Rig, count: u32) -> Vec<[Time; 2]> {
+    let [here, there] = [0, 1].map(|host| rig.namespace(host));
+    let wires = [Seen::Before, Seen::After].map(|seen| Wire::of(&here, seen));
+    let mut times = vec![[Vec::new(), Vec::new()]; count as usize];
+    let from = Wire::of(&there, Seen::Before);
+    (0..count).for_each(|number| from.send(&acknowledgement(number)));
+    let all = eventually(|| {
+        for (place, wire) in wires.iter().enumerate() {
+            while let Some((packet, at)) = wire.next() {
+                let number = packet.get(42..46).and_then(|octets| octets.try_into().ok());
+                if packet.get(26..30) == Some(&hosts::crafted::RECEIVER) {
+                    times[u32::from_be_bytes(number.unwrap()) as usize][place].push(at);
+                }
+            }
+        }
+        times.iter().flatten().all(|seen| !seen.is_empty())
+    });
+    assert!(all, "{times:?}");
+    times
+        .into_iter()
+        .map(|seen| seen.map(|at| *at.as_array::<1>().expect("once")).map(|[at]| at))
+        .collect()
+}
+
+/// By the kernel's own times, and so on however busy a machine: between any two that waited are as many gaps as the one
+/// came after the other.
+#[test]
+fn acknowledgements_are_spaced_until_the_lease_ends() {
+    if !root() {
+        return;
+    }
+    for attachment in [Attachment::Tcx, Attachment::Clsact] {
+        let rig = Rig::new(None);
+        let mut switch = Switch::new().unwrap();
+        let number = uplink(&rig, &mut switch, attachment);
+        switch.renew(now(), lease(LONG)).unwrap();
+        for gap in [Span::from_micros(1_000), Span::from_micros(120)] {
+            switch.port(number).unwrap().space(Some(gap), MOST).unwrap();
+            let passed = passed(&rig, 200);
+            let mut turn = Time::ZERO;
+            for [came, went] in &passed {
+                // No sooner than it came, nor than a gap after the turn of the one before.
+                turn = turn.max(*came);
+                assert!(*went >= turn, "{attachment:?} {gap}: {went:?} instead of {turn:?}");
+                turn += gap;
+            }
+            let mut gaps: Vec<Span> =
+                passed.windows(2).map(|two| two[1][1].since(two[0][1])).collect();
+            gaps.sort();
+            eprintln!("{attachment:?}: of {gap} the least {}, the median {}", gaps[0], gaps[100]);
+        }
+        let port = switch.port(number).unwrap();
+        assert_eq!(port.counters().unwrap().spaced, 400);
+        assert!(port.waits_in(&acknowledgement(1)).unwrap());
+        switch.renew(now(), lease(1)).unwrap();
+        let port = switch.port(number).unwrap();
+        assert!(eventually(|| !port.waits_in(&acknowledgement(1)).unwrap()));
+        assert_eq!(switch.sweep(now()).unwrap(), 1);
+        passed(&rig, 20);
+        assert_eq!(switch.port(number).unwrap().counters().unwrap().spaced, 402);
+    }
 }

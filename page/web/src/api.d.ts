@@ -512,7 +512,7 @@ export interface components {
          * @description What an agent can do.
          * @enum {string}
          */
-        Capability: "pacing" | "statistics" | "watching" | "windows" | "priorities" | "prepared";
+        Capability: "pacing" | "statistics" | "watching" | "windows" | "priorities" | "prepared" | "spacing";
         /**
          * @description What a port caps a window to by how congested it is: it changes by itself, with the next packet after its queue
          *     has passed a threshold. Where nothing is said for a severity, there is no cap.
@@ -571,6 +571,18 @@ export interface components {
             node: string;
             /** @constant */
             type: "prepare";
+        } | {
+            /**
+             * Format: uint64
+             * @description Least time between two, above 0 and up to [`MOST_GAP`]; nothing lets them pass as they come.
+             */
+            gap_ns?: number | null;
+            /** @description The interface that the data leaves by. */
+            interface: string;
+            /** @description The host or switch. */
+            node: string;
+            /** @constant */
+            type: "space";
         } | {
             /** @description The interface. */
             interface: string;

@@ -35,7 +35,7 @@ impl Controller {
         out.append(&mut self.closing);
     }
 
-    /// Notes what the policy wants. Caps of windows join what is to be sent here, all else in `enforce`.
+    /// Notes what the policy wants. Caps of windows and gaps join what is to be sent here, all else in `enforce`.
     fn take_in(&mut self, directive: Directive) {
         match directive {
             Directive::Pace { flow, limit, .. } => {
@@ -52,8 +52,9 @@ impl Controller {
             Directive::PacePair { src, dst, rate, .. } => {
                 self.desired.give_pair((src, dst), rate);
             }
+            Directive::Space { link, gap } => self.space(link, gap),
             // Nothing under a controller does these.
-            Directive::Grant { .. } | Directive::Space { .. } | Directive::Gather { .. } => {
+            Directive::Grant { .. } | Directive::Gather { .. } => {
                 self.counters.directives_unenforced += 1;
             }
         }
@@ -103,6 +104,32 @@ impl Controller {
         if !is_told && caps.is_some() {
             self.counters.directives_unenforced += 1;
         }
+    }
+
+    /// Spaces acknowledgements where a link begins, or no more.
+    pub(super) fn space(&mut self, link: LinkId, gap: Option<Span>) {
+        if link.index() < self.view.links.len() {
+            self.desired.set_gap(link, gap);
+            self.tell_gap(link, gap);
+        }
+    }
+
+    /// Has the agent space acknowledgements where a link begins as is wanted, unless that is not to be in force.
+    pub(super) fn tell_gap(&mut self, link: LinkId, gap: Option<Span>) {
+        let gap = gap.filter(|_| !self.is_uncapped(link, None));
+        if !self.agents.space(&self.view, link, gap) && gap.is_some() {
+            self.counters.directives_unenforced += 1;
+        }
+    }
+
+    /// Whether a flow's acknowledgements are to wait for their turn somewhere: what its sender measures of the round
+    /// trip has this wait in it.
+    pub(super) fn is_spaced(&self, id: FlowId) -> bool {
+        let Some(flow) = self.registry.flow(id).filter(|_| self.desired.spaces()) else {
+            return false;
+        };
+        let path = self.view.path(flow.ends, u64::from(id.0));
+        path.into_iter().any(|link| self.desired.gap(link).is_some())
     }
 
     /// Whether the agent of a node is to cap windows there: not one that can't beside a switch that can.
@@ -409,6 +436,11 @@ impl Controller {
             let (node, interface) = name();
             let watch = Some(PortWatch { thresholds: asked.congestion });
             all.commands.push(Command::Watch { node, interface, watch });
+        }
+        if let Some(gap) = self.desired.gap(link).filter(|_| !self.is_uncapped(link, None)) {
+            all.gaps.insert(link, gap);
+            let (node, interface) = name();
+            all.commands.push(Command::Space { node, interface, gap_ns: Some(gap) });
         }
         for (flow, caps) in self.desired.windows_at(link).filter(|_| self.agent_caps(node)) {
             if self.is_uncapped(link, flow) {

@@ -625,7 +625,7 @@ impl Answers<'_> {
         })
     }
 
-    /// Windows that stand on a flow's path otherwise than is wanted there, and why each has not ended.
+    /// Windows and gaps that stand on a flow's path otherwise than is wanted there, and why each has not ended.
     fn windows_of_before(&self, id: FlowId, flow: &Flow) -> Vec<(String, Option<String>)> {
         let mut all = Vec::new();
         for link in self.view.path(flow.ends, u64::from(id.0)) {
@@ -636,6 +636,12 @@ impl Answers<'_> {
             };
             let (node, interface) =
                 (self.view.node_name(at), &self.view.links[link.index()].interface);
+            let failed = |reason| format!("agent {} failed: {reason}", agent.identity);
+            let gap = agent.failures.standing_gap(node, interface);
+            if let Some(gap) = gap.filter(|gap| agent.gap_of(link) != Some(*gap)) {
+                let reason = agent.failures.gap(node, interface);
+                all.push((spacing(gap, node), reason.map(failed)));
+            }
             let of = self.registry.carriers(&flow.selector).map(Some).chain([None]);
             for of in of {
                 let caps = agent.failures.standing_window(node, interface, of);
@@ -644,21 +650,20 @@ impl Answers<'_> {
                 };
                 let what = self.capping(&caps, node);
                 let reason = agent.failures.window(node, interface, of);
-                let failed =
-                    reason.map(|reason| format!("agent {} failed: {reason}", agent.identity));
-                all.push((what, failed));
+                all.push((what, reason.map(failed)));
             }
         }
         all
     }
 
-    /// The caps of a flow's window on its path: in words, and whether they stand.
+    /// The caps of a flow's window on its path, and gaps between acknowledgements: in words, and whether they stand.
     fn windows(&self, id: FlowId, flow: &Flow) -> impl Iterator<Item = (String, Standing)> + '_ {
         let scale = flow.scale;
         let carriers: Vec<Connection> = self.registry.carriers(&flow.selector).collect();
         let (opened, since) = (flow.open, flow.since);
         let path = self.view.path(flow.ends, u64::from(id.0));
-        path.into_iter().filter_map(move |link| {
+        let gaps = path.clone().into_iter().filter_map(|link| self.gap(link));
+        let caps = path.into_iter().filter_map(move |link| {
             let (caps, is_own) = self.desired.window(link, id)?;
             let of = if is_own { carriers.iter().copied().map(Some).collect() } else { vec![None] };
             let at = self.view.start(link);
@@ -675,7 +680,33 @@ impl Answers<'_> {
                 None => worst(&carriers, |carrier| self.window_by_switch(at, carrier, scale)),
             };
             Some((what, standing))
-        })
+        });
+        caps.chain(gaps)
+    }
+
+    /// The time between acknowledgements where a link begins: in words, and whether it stands.
+    fn gap(&self, link: LinkId) -> Option<(String, Standing)> {
+        let gap = self.desired.gap(link)?;
+        let (at, interface) = (self.view.start(link), &self.view.links[link.index()].interface);
+        let node = self.view.node_name(at);
+        let standing = match self.agents.acting_for(at) {
+            None => Standing::Failed(format!("no agent is connected for {node}")),
+            Some(_) if interface.is_empty() => self.undeclared(link),
+            Some((_, agent)) => match (agent.failures.gap(node, interface), self.doubt(agent)) {
+                (Some(reason), _) => Standing::Failed(reason.into()),
+                (None, Some(doubt)) => Standing::Awaited(doubt),
+                (None, None) if agent.answered_gap(link) => Standing::Stands,
+                (None, None) => {
+                    Standing::Awaited(format!("agent {} has not confirmed it", agent.identity))
+                }
+            },
+        };
+        Some((spacing(gap, node), standing))
+    }
+
+    fn undeclared(&self, link: LinkId) -> Standing {
+        let link = self.view.link_name(link);
+        Standing::Failed(format!("the interface of {link} is not declared"))
     }
 
     /// Caps at a node in words.
@@ -697,8 +728,7 @@ impl Answers<'_> {
             return Standing::Failed(reason.into());
         }
         if interface.is_empty() {
-            let link = self.view.link_name(link);
-            return Standing::Failed(format!("the interface of {link} is not declared"));
+            return self.undeclared(link);
         }
         match self.doubt(agent) {
             Some(doubt) => Standing::Awaited(doubt),
@@ -729,6 +759,11 @@ impl Answers<'_> {
             None => Standing::Awaited(format!("switch {name} has not confirmed it")),
         }
     }
+}
+
+/// A gap between acknowledgements at a node in words.
+fn spacing(gap: Span, node: &str) -> String {
+    format!("acknowledgements {gap} apart at {node}")
 }
 
 /// The first that doesn't stand.

@@ -194,7 +194,7 @@ impl Controller {
         self.orders.frozen.is_some() || self.is_drained(ends)
     }
 
-    /// Whether a cap of a flow's window where a link begins, or of all over the link, is not to be in force.
+    /// Whether a cap of a flow's window where a link begins, or what is for all over the link, is not to be in force.
     pub(super) fn is_uncapped(&self, link: LinkId, flow: Option<FlowId>) -> bool {
         let ends = match flow {
             Some(id) => self.registry.flow(id).map(|flow| flow.ends),
@@ -221,6 +221,9 @@ impl Controller {
         self.desired.touch_pairs();
         for (link, flow, caps) in self.desired.all_windows() {
             self.tell_window(link, flow, Some(caps));
+        }
+        for (link, gap) in self.desired.all_gaps() {
+            self.tell_gap(link, Some(gap));
         }
     }
 

@@ -519,8 +519,11 @@ impl Controller {
                 sums.keys().filter_map(|id| Some((*id, self.registry.flow(*id)?.delivered)));
             let flows = carried.collect();
             self.tell(Measured::Carried { flows });
-            let timed: Vec<_> =
-                sums.iter().filter_map(|(id, sum)| Some((*id, sum.round_trip?))).collect();
+            let timed: Vec<_> = sums
+                .iter()
+                .filter(|(id, _)| !self.is_spaced(**id))
+                .filter_map(|(id, sum)| Some((*id, sum.round_trip?)))
+                .collect();
             if !timed.is_empty() {
                 self.tell(Measured::RoundTrips(timed));
             }

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test binary uses its part
 
 pub mod crafted;
+pub mod wire;
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
