@@ -381,8 +381,9 @@ async fn recording(policy: &Descriptor) -> Vec<Record> {
         agent.say(&Report::Opened { connection: connection(flow) }).await;
     }
     let start = Instant::now();
+    let mut decided = 0;
     for round in 1_u64.. {
-        assert!(start.elapsed() < PATIENCE, "{name} never decides");
+        assert!(start.elapsed() < PATIENCE, "{name} never decides: {decided}");
         // Two streams fill a port of 100 Mbit/s: each delivers 48 Mbit/s, and more waits at each in turn,
         // or at its receiver.
         let elapsed = Span::from_secs_f64(start.elapsed().as_secs_f64());
@@ -434,7 +435,8 @@ async fn recording(policy: &Descriptor) -> Vec<Record> {
             }
             assert!(start.elapsed() < PATIENCE, "{metrics}");
         };
-        if round >= 3 && (policy.is_passive() || count(&metrics, "directives") >= DIRECTIVES) {
+        decided = count(&metrics, "directives");
+        if round >= 3 && (policy.is_passive() || decided >= DIRECTIVES) {
             break;
         }
     }

@@ -15,8 +15,9 @@ async fn who_comes_goes_and_is_refused_is_told() {
     assert!(!declare(&mut client, "a", &wrong).await.0.is_success());
     drop(agent);
     let (mut after, mut seen) = (0, Vec::<Value>::new());
-    // Each answer waits for more.
-    while !seen.iter().any(|event| event["message"] == "agent connection ended") {
+    // Each answer waits for more. Those who connect and who end are told by tasks of their own.
+    let is_told = |seen: &[Value], what: &str| seen.iter().any(|event| event["message"] == what);
+    while !["agent connected", "agent connection ended"].iter().all(|what| is_told(&seen, what)) {
         let told = get(&mut client, &format!("/v1/events?after={after}&wait=30")).await;
         let events = told["events"].as_array().unwrap();
         assert!(!events.is_empty(), "nothing more happens: {seen:?}");

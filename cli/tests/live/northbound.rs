@@ -400,7 +400,7 @@ async fn the_description_is_of_what_is_served() {
     let description = get(&mut client, "/v1/openapi.json").await;
     assert_eq!(description["openapi"], "3.1.0");
     let paths = description["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 16);
+    assert_eq!(paths.len(), 18);
     for (path, methods) in paths {
         let path = path
             .replace("{application}", "a")

@@ -48,6 +48,7 @@ impl Bench {
         let mut config = Shape::racks(2).config("smsf", policy.unwrap(), true);
         let limits = &mut config.limits;
         limits.declarations_per_second = 1_000_000_000;
+        limits.hosts_per_agent = 10_000;
         let controller = Controller::new(config, 1, Time::ZERO).unwrap();
         let mut bench = Self { controller, now: Time::ZERO, out: Vec::new(), measure, cost: 0 };
         bench.setup(Input::AgentConnected { channel: AGENT, identity: "agent" });
