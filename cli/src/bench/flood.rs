@@ -48,7 +48,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const FLOWS: u32 = 26_000;
 const BATCH: u32 = 1_000;
 /// Connections of the flood's identity: as many as it may have.
-const CONNECTIONS: usize = 64;
+const CONNECTIONS: u32 = 64;
 
 /// A flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -339,7 +339,7 @@ struct To {
 enum Ready {
     None,
     Names(tokio::io::WriteHalf<wire::client::Exchange>),
-    Bodies(Vec<Client>, fn(usize, u32) -> Vec<Declaration>),
+    Bodies(Vec<Client>, fn(u32, u32) -> Vec<Declaration>),
     Questions(Vec<Client>),
     Unread(Vec<Box<dyn wire::Stream>>),
     Silent(String),
@@ -385,7 +385,7 @@ impl To {
             Flood::Requests => {
                 self.job_of_flows().await?;
                 Ready::Bodies(self.clients().await?, |connection, round| {
-                    let first = (connection as u32 * 400 + round % 50 * 8) % FLOWS;
+                    let first = (connection * 400 + round % 50 * 8) % FLOWS;
                     let some = (0..BATCH / 2).map(move |n| (first + n) % FLOWS);
                     let ended = |number: u32| Declaration::FlowComplete {
                         job: "j".to_owned(),
@@ -397,8 +397,8 @@ impl To {
             Flood::Sizes => {
                 self.job_of_flows().await?;
                 Ready::Bodies(self.clients().await?, |connection, round| {
-                    let number = FLOWS + connection as u32 * 400 + round % 400;
-                    let size = u64::from(round) * 64 + connection as u64;
+                    let number = FLOWS + connection * 400 + round % 400;
+                    let size = u64::from(round) * 64 + u64::from(connection);
                     vec![
                         flow(number, Some(Bytes::new(size))),
                         Declaration::FlowComplete { job: "j".to_owned(), flow: number.to_string() },
@@ -407,7 +407,7 @@ impl To {
             }
             Flood::Jobs => Ready::Bodies(self.clients().await?, |connection, round| {
                 let portion = |task| Portion { task, bytes: Bytes::new(1 << 30) };
-                let number = round as usize / 4 * CONNECTIONS + connection;
+                let number = round / 4 * CONNECTIONS + connection;
                 let job = || format!("j{}", number % 10_000);
                 let reduces = (0..20_000).map(portion).collect();
                 vec![
@@ -482,7 +482,7 @@ impl Ready {
                         "/v1/applications/flood/flows?most=1000000",
                         "/v1/applications/flood/jobs",
                     ];
-                    let path = paths[connection % paths.len()];
+                    let path = paths[connection as usize % paths.len()];
                     let mut taken = 0;
                     while Instant::now() < until {
                         let Ok((status, _)) = client.ask(Method::GET, path, Vec::new()).await
@@ -527,11 +527,10 @@ impl Ready {
 async fn every<F: Future<Output = u64> + Send + 'static>(
     clients: Vec<Client>,
     until: Instant,
-    run: impl Fn(Client, usize) -> F,
+    run: impl Fn(Client, u32) -> F,
 ) -> u64 {
-    let tasks: Vec<_> = clients
-        .into_iter()
-        .enumerate()
+    let tasks: Vec<_> = (0..)
+        .zip(clients)
         .map(|(number, client)| {
             let run = run(client, number);
             tokio::spawn(async move {

@@ -3,7 +3,7 @@
 //!
 //! Requests for memory are counted in each run of the tests; instructions, which see loops that ask for none, by
 //! `make growth` (valgrind).
-#![allow(clippy::unwrap_used)] // a test may panic
+#![allow(clippy::unwrap_used, clippy::print_stderr)] // a test may panic, and prints its table
 
 mod in_memory;
 
@@ -263,7 +263,7 @@ fn bends(name: &str, cost: impl Fn(u32) -> u64) -> Option<String> {
     let costs = SIZES.map(cost);
     let [least, .., most] = costs;
     let grows = most as f64 / (least.max(1)) as f64;
-    println!("{name:34} {costs:?}, by {grows:.1}");
+    eprintln!("{name:34} {costs:?}, by {grows:.1}");
     (grows > MOST && most > 1_000).then(|| format!("{name}: {costs:?} for {SIZES:?}"))
 }
 

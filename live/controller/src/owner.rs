@@ -4,7 +4,7 @@
 //! accepted is never dropped, and who says too much is slowed down at the socket. What the machine
 //! answers goes to the peers' outlets.
 //!
-//! What waits is a line for each tenant ([`queue`](crate::queue)), and is taken in turn by turn: so little a turn that
+//! What waits is a line for each tenant (`queue.rs`), and is taken in turn by turn: so little a turn that
 //! nobody waits long for it, and from whom has had least. What follows from a turn is told once: the more waits, the
 //! less each costs. A tick ends every turn, so a record of inputs and ticks tells where turns ended. Another
 //! configuration is decided on at once, and its record tells where.

@@ -419,7 +419,8 @@ mod tests {
 
     use super::*;
 
-    const MOST: u64 = 1_000;
+    const MOST_OCTETS: usize = 1_000;
+    const MOST: u64 = MOST_OCTETS as u64;
 
     fn names(directory: &Path) -> Vec<String> {
         let entries = fs::read_dir(directory).unwrap();
@@ -446,7 +447,7 @@ mod tests {
     fn says(files: &mut Files, who: &str, parts: u64) {
         let shares = Shares::from([(who.into(), MOST)]);
         for _ in 0..parts {
-            files.append(&[0; MOST as usize], &shares).unwrap();
+            files.append(&[0; MOST_OCTETS], &shares).unwrap();
         }
     }
 
@@ -456,7 +457,7 @@ mod tests {
         let old = ["epoch-000009.000.record", "epoch-000009.001.record", "epoch-000009.002.record"];
         let new = ["epoch-000001.000.record", "epoch-000001.001.record"];
         let others = ["notes.txt", "epoch-x.txt"];
-        written(folder.path(), &[&old[..], &new, &others].concat(), MOST as usize);
+        written(folder.path(), &[&old[..], &new, &others].concat(), MOST_OCTETS);
         let kept = |files| {
             let mut running = Files::begin(&wanted(&folder, files), 2).unwrap();
             let left = names(folder.path());
@@ -475,7 +476,7 @@ mod tests {
     fn many_restarts_leave_what_was_recorded_before() {
         let folder = tempfile::tempdir().unwrap();
         let incident = ["epoch-000001.000.record", "epoch-000001.001.record"];
-        written(folder.path(), &incident, MOST as usize);
+        written(folder.path(), &incident, MOST_OCTETS);
         for epoch in 2..100 {
             let mut files = Files::begin(&wanted(&folder, 4), epoch).unwrap();
             files.append(b"begun", &Shares::new()).unwrap();
