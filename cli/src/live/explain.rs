@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use units::Span;
 use wire::client::ClientError;
 
-use super::{Target, answer, block_on, escaped, failed, fetch, list, pretty, rate, table, text};
+use super::{
+    Target, answer, block_on, escaped, failed, fetch, list, plain, pretty, rate, table, text,
+};
 use crate::failure::{Failure, print};
 
 /// Connections of a flow that are shown.
@@ -178,11 +180,6 @@ impl Explain {
             Err(last)
         })
     }
-}
-
-/// A name as it was declared: who asks may write its `/` as `%2F`, and then its `%` as `%25`.
-pub(super) fn plain(name: &str) -> String {
-    name.replace("%2F", "/").replace("%2f", "/").replace("%25", "%")
 }
 
 /// What a job asks for.

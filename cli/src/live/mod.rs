@@ -185,6 +185,11 @@ fn pretty(value: &Value) -> Result<String, Failure> {
     serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(Failure::failed)
 }
 
+/// A name as it was declared: who asks may write its `/` as `%2F`, and then its `%` as `%25`.
+fn plain(name: &str) -> String {
+    name.replace("%2F", "/").replace("%2f", "/").replace("%25", "%")
+}
+
 /// A path segment with special characters escaped.
 fn escaped(text: &str) -> String {
     let mut out = String::new();

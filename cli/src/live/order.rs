@@ -7,7 +7,7 @@ use hyper::Method;
 use protocol::operator::{Act, Order as Given, Orders};
 use units::{Rate, Span};
 
-use super::{Target, answer, block_on, failed, table};
+use super::{Target, answer, block_on, failed, plain, table};
 use crate::failure::{Failure, print};
 
 /// Order something of a controller, or show the orders that stand
@@ -125,7 +125,7 @@ impl Order {
                         "\"{job}\" names no job; write APPLICATION/JOB"
                     )));
                 };
-                let (application, job) = (application.to_owned(), super::explain::plain(job));
+                let (application, job) = (application.to_owned(), plain(job));
                 (Some(Given::Cancel { application, job }), plain)
             }
             What::Evict { application, plain } => (Some(Given::Evict { application }), plain),
@@ -167,7 +167,7 @@ impl Order {
 /// An application, and its job where one is named.
 fn parts(of: &str) -> (String, Option<String>) {
     match of.split_once('/') {
-        Some((application, job)) => (application.to_owned(), Some(super::explain::plain(job))),
+        Some((application, job)) => (application.to_owned(), Some(plain(job))),
         None => (of.to_owned(), None),
     }
 }
