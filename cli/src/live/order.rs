@@ -125,7 +125,7 @@ impl Order {
                         "\"{job}\" names no job; write APPLICATION/JOB"
                     )));
                 };
-                let (application, job) = (application.to_owned(), plain(job));
+                let (application, job) = (application.to_owned(), super::plain(job));
                 (Some(Given::Cancel { application, job }), plain)
             }
             What::Evict { application, plain } => (Some(Given::Evict { application }), plain),
