@@ -1,7 +1,7 @@
 //! The switch model, and a session in front of it.
 
 use ::openflow::switch::{Output, Switch};
-use ::openflow::{Config, Event, Message, Port, PortNo, Session, Side};
+use ::openflow::{Config, Event, Message, Port, Session, Side};
 use units::Time;
 
 /// A port that is up, called `p1` and so on.
@@ -11,19 +11,7 @@ pub fn port(number: u32) -> Port {
     let called = format!("p{number}");
     name[..called.len()].copy_from_slice(called.as_bytes());
     let [.., high, low] = number.to_be_bytes();
-    Port {
-        port: PortNo(number),
-        hw_addr: [2, 0, 0, 0, high, low],
-        name,
-        config: 0,
-        state: 4,
-        curr: 0,
-        advertised: 0,
-        supported: 0,
-        peer: 0,
-        curr_speed_kbps: 0,
-        max_speed_kbps: 0,
-    }
+    Port { name, ..Port::up(number, [2, 0, 0, 0, high, low]) }
 }
 
 /// A switch with the ports 1 to `ports`, of whose making nothing is told.

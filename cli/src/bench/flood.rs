@@ -14,8 +14,8 @@ use clap::{Args, ValueEnum};
 use hyper::Method;
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{
-    BufferId, Event, Field, Kind, List, Message, PacketIn, PacketInReason, Port, PortNo, Session,
-    Side, TableId,
+    BufferId, Event, Field, Kind, List, Message, PacketIn, PacketInReason, Port, Session, Side,
+    TableId,
 };
 use protocol::Connection;
 use protocol::agent::{Capability, Host, Report};
@@ -572,19 +572,7 @@ fn flow(number: u32, bytes: Option<Bytes>) -> Declaration {
 async fn forge(mut stream: Box<dyn wire::Stream>, until: Instant) -> Result<u64, Failure> {
     let mut switch = Switch::new(1, 2);
     for number in 1..=HOSTS + 1 {
-        let port = Port {
-            port: PortNo(number),
-            hw_addr: [2, 0, 0, 0, 0, u8::try_from(number).unwrap_or(0)],
-            name: [0; 16],
-            config: 0,
-            state: 4,
-            curr: 0,
-            advertised: 0,
-            supported: 0,
-            peer: 0,
-            curr_speed_kbps: 0,
-            max_speed_kbps: 0,
-        };
+        let port = Port::up(number, [2, 0, 0, 0, 0, u8::try_from(number).unwrap_or(0)]);
         switch.set_port(Time::ZERO, port, &mut Answers::default());
     }
     let mut session = Session::new(openflow::Config::new(Side::Switch), Time::ZERO);

@@ -59,6 +59,17 @@ pub(crate) struct Target {
     key: Option<PathBuf>,
 }
 
+/// A question without anything else to say.
+#[derive(Args)]
+pub(crate) struct Plain {
+    #[command(flatten)]
+    target: Target,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
 impl Target {
     /// Where the controllers are, and what to show them: what is said first of options, the environment, and what is
     /// usual.

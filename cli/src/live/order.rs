@@ -7,7 +7,7 @@ use hyper::Method;
 use protocol::operator::{Act, Order as Given, Orders};
 use units::{Rate, Span};
 
-use super::{Target, answer, block_on, failed, plain, table};
+use super::{Plain, Target, answer, block_on, failed, plain, table};
 use crate::failure::{Failure, print};
 
 /// Order something of a controller, or show the orders that stand
@@ -93,16 +93,6 @@ enum What {
         #[command(flatten)]
         plain: Plain,
     },
-}
-
-#[derive(Args)]
-struct Plain {
-    #[command(flatten)]
-    target: Target,
-
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Args)]

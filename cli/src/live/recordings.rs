@@ -5,7 +5,7 @@ use hyper::Method;
 use serde_json::Value;
 use wire::client::ClientError;
 
-use super::{Target, answer, block_on, failed, table};
+use super::{Plain, Target, answer, block_on, failed, table};
 use crate::failure::{Failure, print};
 
 /// Show what a controller has recorded, or keep a recording
@@ -38,16 +38,6 @@ struct One {
 
     #[command(flatten)]
     plain: Plain,
-}
-
-#[derive(Args)]
-struct Plain {
-    #[command(flatten)]
-    target: Target,
-
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 impl Recordings {

@@ -19,6 +19,7 @@ use crate::context::Context;
 use crate::contradictions::Contradictions;
 use crate::desired::Grant;
 use crate::failures::Failures;
+use crate::left::Left;
 use crate::message::{ChannelId, Refusal};
 use crate::view::{View, is_unicast, numbered};
 
@@ -256,10 +257,8 @@ pub(crate) struct Agents {
     gone: BTreeMap<Time, BTreeSet<ChannelId>>,
     /// Names whose agent was replaced by a newer connection lately, and when last.
     replaced: BTreeMap<String, Time>,
-    /// Connections whose limits stand though their agent is gone, and until when at most.
-    left: BTreeMap<Connection, Time>,
-    /// The same, by that time.
-    leaving: BTreeSet<(Time, Connection)>,
+    /// What agents that are gone have left standing.
+    pub(crate) left: Left,
     /// Of agents that are not connected any more.
     pub(crate) lost: Contradictions<16>,
     /// Nodes for which one agent alone may act, and its name.
@@ -317,7 +316,7 @@ impl Agents {
     }
 
     /// Forgets an agent. What it was told stands until its lease ends, or another says what stands:
-    /// [`Agents::take_left`]. `unconfirm` hears of what may be over already.
+    /// [`Left`]. `unconfirm` hears of what may be over already.
     pub(crate) fn remove(
         &mut self,
         cx: &Context,
@@ -346,41 +345,13 @@ impl Agents {
         let may_stand = cx.now.since(agent.renewed.since) <= agent.renewed.span;
         let until = agent.sent.since + agent.sent.span;
         for connection in agent.grants.keys().chain(let_go).chain(failed) {
-            self.settle(connection);
+            self.left.settle(connection);
             if may_stand && until > cx.now && self.left.len() < cx.limits.flows {
                 self.left.insert(*connection, until);
-                self.leaving.insert((until, *connection));
             } else {
                 unconfirm(*connection);
             }
         }
-    }
-
-    /// Until when a limit stands at most whose agent is gone.
-    pub(crate) fn left_until(&self, connection: &Connection) -> Option<Time> {
-        self.left.get(connection).copied()
-    }
-
-    /// The connections whose limits were left behind by agents that are gone.
-    pub(crate) fn left(&self) -> impl Iterator<Item = &Connection> {
-        self.left.keys()
-    }
-
-    /// Takes out those whose lease is over by now.
-    pub(crate) fn take_left(&mut self, now: Time) -> Vec<Connection> {
-        let mut over = Vec::new();
-        while let Some((at, connection)) = self.leaving.first().copied()
-            && at <= now
-        {
-            self.settle(&connection);
-            over.push(connection);
-        }
-        over
-    }
-
-    /// Somebody says again what stands of a connection.
-    fn settle(&mut self, connection: &Connection) {
-        settle(&mut self.left, &mut self.leaving, connection);
     }
 
     pub(crate) fn knows(&self, channel: ChannelId) -> bool {
@@ -637,6 +608,14 @@ impl Agents {
         }
     }
 
+    /// The agent of the node where a link begins, and that node and the link's interface there.
+    fn beginning<'v>(&self, view: &'v View, link: LinkId) -> Option<(ChannelId, &'v str, &'v str)> {
+        let at = view.start(link);
+        let interface = &*view.links[link.index()].interface;
+        let channel = self.acting.get(&at).copied().filter(|_| !interface.is_empty())?;
+        Some((channel, view.node_name(at), interface))
+    }
+
     /// Has the agent of the node where a link begins cap windows there; whether there is one.
     pub(crate) fn cap_window(
         &mut self,
@@ -645,9 +624,7 @@ impl Agents {
         connection: Option<Connection>,
         caps: Option<Caps>,
     ) -> bool {
-        let at = view.start(link);
-        let interface = &view.links[link.index()].interface;
-        let Some(channel) = self.acting.get(&at).copied().filter(|_| !interface.is_empty()) else {
+        let Some((channel, node, interface)) = self.beginning(view, link) else {
             return false;
         };
         let Some(agent) = self.agents.get_mut(&channel) else {
@@ -663,8 +640,7 @@ impl Agents {
             None => agent.windows.remove(&key),
         };
         if !agent.complete {
-            let (node, interface) = (view.node_name(at).into(), interface.clone());
-            agent.send(capping(node, interface, connection, caps));
+            agent.send(capping(node.into(), interface.into(), connection, caps));
             self.addressed.insert(channel);
         }
         true
@@ -672,9 +648,7 @@ impl Agents {
 
     /// Has the agent of the node where a link begins space acknowledgements there; whether there is one.
     pub(crate) fn space(&mut self, view: &View, link: LinkId, gap: Option<Span>) -> bool {
-        let at = view.start(link);
-        let interface = &view.links[link.index()].interface;
-        let Some(channel) = self.acting.get(&at).copied().filter(|_| !interface.is_empty()) else {
+        let Some((channel, node, interface)) = self.beginning(view, link) else {
             return false;
         };
         let Some(agent) = self.agents.get_mut(&channel) else {
@@ -688,7 +662,7 @@ impl Agents {
             None => agent.gaps.remove(&link),
         };
         if !agent.complete {
-            let (node, interface) = (view.node_name(at).into(), interface.clone());
+            let (node, interface) = (node.into(), interface.into());
             agent.send(Command::Space { node, interface, gap_ns: gap });
             self.addressed.insert(channel);
         }
@@ -728,7 +702,7 @@ impl Agents {
             if agent.failures.missed(&connection, number) {
                 continue;
             }
-            settle(&mut self.left, &mut self.leaving, &connection);
+            self.left.settle(&connection);
             agent.failures.rate_applied(&connection, number);
             // Of what was told before all was told anew, failures are not kept.
             confirm(connection, rate.filter(|_| number >= agent.completed));
@@ -765,7 +739,7 @@ impl Agents {
             return true;
         }
         if let Command::Pace { connection, .. } = command {
-            settle(&mut self.left, &mut self.leaving, connection);
+            self.left.settle(connection);
         }
         if sequence == agent.completed && !command.ends() {
             // Complete commands end what stood before, unless that fails, too.
@@ -784,8 +758,7 @@ impl Agents {
     pub(crate) fn deadline(&self) -> Option<Time> {
         let renewal = self.renewals.first().map(|(at, _)| *at);
         let gone = self.gone.first_key_value().map(|(at, _)| *at);
-        let left = self.leaving.first().map(|(at, _)| *at);
-        [renewal, gone, left].into_iter().flatten().min()
+        [renewal, gone, self.left.first()].into_iter().flatten().min()
     }
 
     /// An agent has told of a connection that opened.
@@ -924,16 +897,6 @@ pub(crate) fn capping(
     }
 }
 
-fn settle(
-    left: &mut BTreeMap<Connection, Time>,
-    leaving: &mut BTreeSet<(Time, Connection)>,
-    connection: &Connection,
-) {
-    if let Some(until) = left.remove(connection) {
-        leaving.remove(&(until, *connection));
-    }
-}
-
 /// Another connection of an agent's name has taken its place: told where that happens again and again.
 fn note_rival(
     replaced: &mut BTreeMap<String, Time>,
@@ -1042,8 +1005,8 @@ mod tests {
         agents.remove(&cx, CHANNEL, |connection| panic!("{connection:?}: it may stand"));
         assert!(!agents.hold(host, connection(1), grant(10)), "nobody acts for the host");
         let until = Time::ZERO + cx.lease;
-        assert_eq!((agents.deadline(), agents.take_left(Time::ZERO)), (Some(until), Vec::new()));
-        let lost = agents.take_left(until);
+        assert_eq!((agents.deadline(), agents.left.take(Time::ZERO)), (Some(until), Vec::new()));
+        let lost = agents.left.take(until);
         assert_eq!(lost.len(), 2, "what it has let go is not certain either");
         assert_eq!(agents.deadline(), None);
     }

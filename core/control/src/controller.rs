@@ -258,7 +258,7 @@ impl Controller {
         }
         self.forget_named();
         self.agents.renew(now);
-        for connection in self.agents.take_left(now) {
+        for connection in self.agents.left.take(now) {
             self.desired.confirm(connection, None);
         }
         self.forget_untold();

@@ -26,6 +26,7 @@ mod desired;
 mod fabric;
 mod failures;
 mod gauge;
+mod left;
 mod message;
 mod orders;
 pub mod record;

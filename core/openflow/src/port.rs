@@ -93,6 +93,23 @@ plain! {
 }
 
 impl Port {
+    /// One that is up, without a name, of which nothing else is told.
+    pub const fn up(number: u32, hw_addr: [u8; 6]) -> Self {
+        Self {
+            port: PortNo(number),
+            hw_addr,
+            name: [0; 16],
+            config: 0,
+            state: 4,
+            curr: 0,
+            advertised: 0,
+            supported: 0,
+            peer: 0,
+            curr_speed_kbps: 0,
+            max_speed_kbps: 0,
+        }
+    }
+
     /// Its name without the zeros, as long as it is UTF-8.
     pub fn name(&self) -> &str {
         let end = self.name.iter().position(|byte| *byte == 0).unwrap_or(self.name.len());

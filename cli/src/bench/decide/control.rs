@@ -10,8 +10,8 @@ use model::build::{Access, leaf_spine};
 use model::{Buffer, LinkSpec, NodeKind};
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{
-    BufferId, Event, Field, Kind, List, Message, PacketIn, PacketInReason, Port, PortNo, Session,
-    Side, TableId,
+    BufferId, Event, Field, Kind, List, Message, PacketIn, PacketInReason, Port, Session, Side,
+    TableId,
 };
 use policy::{Messages, Need, Parameters};
 use protocol::agent::{Capability, Host, Report};
@@ -266,19 +266,7 @@ fn frame(from: u32, to: u32) -> Vec<u8> {
 fn connect(controller: &mut Controller) {
     let mut switch = Switch::new(1, 2);
     for number in 1..=100 {
-        let port = Port {
-            port: PortNo(number),
-            hw_addr: mac(number),
-            name: [0; 16],
-            config: 0,
-            state: 0,
-            curr: 0,
-            advertised: 0,
-            supported: 0,
-            peer: 0,
-            curr_speed_kbps: 0,
-            max_speed_kbps: 0,
-        };
+        let port = Port::up(number, mac(number));
         switch.set_port(Time::ZERO, port, &mut Answers::default());
     }
     let mut session = Session::new(openflow::Config::new(Side::Switch), Time::ZERO);

@@ -382,7 +382,8 @@ impl Controller {
                 let is_here = |of: &&Connection| {
                     self.view.host_at(of.source.ip()).is_some_and(|host| hosts.contains(&host))
                 };
-                let left: Vec<Connection> = self.agents.left().filter(is_here).copied().collect();
+                let left: Vec<Connection> =
+                    self.agents.left.iter().filter(is_here).copied().collect();
                 self.agents.retell(channel, everything, &left);
             }
             let unconfirm = |connection| self.desired.confirm(connection, None);

@@ -282,7 +282,7 @@ impl Answers<'_> {
 
     /// Whether the lease of a limit whose agent is gone still lasts.
     fn is_left(&self, connection: &Connection) -> bool {
-        self.agents.left_until(connection).is_some_and(|until| until > self.now)
+        self.agents.left.until(connection).is_some_and(|until| until > self.now)
     }
 
     fn problems(&self, unseen: &BTreeMap<Connection, Time>) -> Vec<String> {
@@ -400,9 +400,9 @@ impl Answers<'_> {
             return None;
         }
         let is_unattended = |(id, flow): &(FlowId, &Flow)| {
-            self.intended(*id, flow).is_some()
-                && self.agents.acting_for(flow.ends.0).is_none()
+            self.agents.acting_for(flow.ends.0).is_none()
                 && !self.is_withheld(flow.ends)
+                && self.intended(*id, flow).is_some()
         };
         let mut flows = self.registry.flows().filter(is_unattended);
         let (_, first) = flows.next()?;
@@ -543,7 +543,7 @@ impl Answers<'_> {
 
     /// Whether an agent has confirmed the rate of a connection and its lease can still stand.
     fn is_held(&self, agent: &Agent, connection: &Connection) -> bool {
-        let left = self.agents.left_until(connection);
+        let left = self.agents.left.until(connection);
         self.desired.confirmed(connection).is_some()
             && self.doubt(agent).is_none()
             && left.is_none_or(|until| until > self.now)
