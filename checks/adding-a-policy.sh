@@ -12,6 +12,12 @@ find "$copy" -mindepth 1 -maxdepth 1 ! -name target -exec rm -rf {} +
 # Files keep their times, so that what an earlier copy compiled serves again.
 git ls-files -z --cached --others --exclude-standard |
     tar --null --files-from - --ignore-failed-read -cf - | tar -xf - -C "$copy"
+# What is compiled of others is the same in both.
+if [ ! -d "$copy/target" ] && [ -d "$copy/../debug/deps" ]; then
+    mkdir -p "$copy/target/debug"
+    for part in deps build .fingerprint; do cp -al "$copy/../debug/$part" "$copy/target/debug"; done
+    (cd "$copy" && CARGO_TARGET_DIR=$PWD/target cargo clean --workspace --quiet)
+fi
 cd "$copy"
 CARGO_TARGET_DIR=$PWD/target
 export CARGO_TARGET_DIR

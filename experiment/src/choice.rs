@@ -37,7 +37,7 @@ impl Choice {
 
     /// What `value` has judged in the place of `published`; `None` where it says nothing of it.
     pub fn read(&self, value: &Tried, published: &Published) -> Option<Published> {
-        if !self.is_of(published) || value.is_other_runs() {
+        if !self.is_of(published) || !value.is_other_reading() {
             return self.is_of(published).then(|| published.clone());
         }
         let metric = value.metric.get(&published.metric);
@@ -71,6 +71,21 @@ impl Tried {
     /// Whether it takes runs of its own, not another reading of those that stand.
     pub fn is_other_runs(&self) -> bool {
         !self.set.is_empty()
+    }
+
+    /// Whether it reads runs otherwise than what stands.
+    pub fn is_other_reading(&self) -> bool {
+        !self.metric.is_empty() || !self.against.is_empty()
+    }
+
+    /// Its runs, read as `reading` does.
+    pub fn read_as(&self, reading: &Self) -> Self {
+        Self {
+            name: format!("{}, read as {}", self.name, reading.name),
+            set: self.set.clone(),
+            metric: reading.metric.clone(),
+            against: reading.against.clone(),
+        }
     }
 }
 

@@ -170,7 +170,7 @@ impl Reproduction {
         if !rules.is_empty() {
             let number = rules.len();
             line += &format!(
-                " Of {number} bounds that rules of ours make of its words {}.",
+                " Of {number} values that rules of ours make of its words {}.",
                 counted(&rules)
             );
         }
@@ -204,7 +204,7 @@ impl Reproduction {
         let rows = [
             ("figures", figures),
             ("published values", values(false)),
-            ("bounds by our rules", values(true)),
+            ("values by our rules", values(true)),
         ];
         for (name, verdicts) in rows {
             let count = |verdict| verdicts.iter().filter(|&&other| other == verdict).count();

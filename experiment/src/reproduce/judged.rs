@@ -481,8 +481,14 @@ fn tried(
             which.join(", ")
         );
     }
-    for tried in &mut choice.tried {
-        tried.measures.retain(|one| !one.is_untouched());
+    for (value, tried) in plan.choice.tried.iter().zip(&mut choice.tried) {
+        // Of other runs that are also read otherwise the table has what counts.
+        let both = value.is_other_runs() && value.is_other_reading();
+        if both {
+            // It stands once already, under the runs.
+            tried.failed.clear();
+        }
+        tried.measures.retain(|one| !one.is_untouched() && (!both || one.weight().is_some()));
     }
     choice
 }

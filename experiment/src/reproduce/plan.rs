@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use document::{DocumentError, Override, Setting, text_of};
 
-use crate::choice::Choice;
+use crate::choice::{Choice, Tried};
 use crate::figure::Figure;
 use crate::metrics;
 use crate::published::{Published, Standing};
@@ -106,10 +106,28 @@ pub struct PanelPlan {
 /// A choice, at the points that something is published of.
 #[derive(Clone, Debug)]
 pub struct ChoicePlan {
-    /// What is chosen.
+    /// What is chosen. After each value that takes other runs stands the same, read as each value of
+    /// a choice of readings does; no value in a quick run.
     pub choice: Choice,
-    /// The points under each of its other values, in its order; none in a quick run.
+    /// The points under each of its other values, in its order.
     pub tried: Vec<Vec<PointPlan>>,
+}
+
+impl ChoicePlan {
+    /// Adds `value`, with what `read` has judged at `points`.
+    fn add(
+        &mut self,
+        value: Tried,
+        points: &[PointPlan],
+        read: impl Fn(&Published) -> Option<Published>,
+    ) {
+        let read = |point: &PointPlan| PointPlan {
+            published: point.published.iter().filter_map(&read).collect(),
+            ..point.clone()
+        };
+        self.choice.tried.push(value);
+        self.tried.push(points.iter().map(read).collect());
+    }
 }
 
 /// A point of an axis.
@@ -260,25 +278,38 @@ impl Plan {
             if !tells {
                 continue;
             }
-            let mut tried = Vec::new();
+            // Other runs may be read otherwise, too.
+            let readings: Vec<(&Choice, &Tried)> = scenario
+                .choices
+                .iter()
+                .flat_map(|of| of.tried.iter().map(move |value| (of, value)))
+                .filter(|(_, value)| !value.is_other_runs())
+                .collect();
+            let read: Vec<Published> = readings
+                .iter()
+                .flat_map(|(of, value)| open.iter().filter_map(|one| of.read(value, one)))
+                .collect();
+            let needed: Vec<&Published> = open.iter().copied().chain(&read).collect();
+            let policies = policies_of(&needed, scenario);
+            let nothing = Choice { tried: Vec::new(), ..choice.clone() };
+            let mut plan = ChoicePlan { choice: nothing, tried: Vec::new() };
             for value in choice.tried.iter().filter(|_| !selection.quick) {
-                let mut points = match value.is_other_runs() {
-                    true => {
-                        let set = series.set.iter().chain(&value.set).cloned().collect();
-                        let seeds = choice.seeds.min(series.seeds);
-                        let policies = policies_of(&open, scenario);
-                        let series = Series { set, seeds, policies, ..series.clone() };
-                        self.points(&series, &judged)?
-                    }
-                    false => panel.points.clone(),
-                };
-                for point in &mut points {
-                    let read = point.published.iter().filter_map(|one| choice.read(value, one));
-                    point.published = read.collect();
+                if !value.is_other_runs() {
+                    plan.add(value.clone(), &panel.points, |one| choice.read(value, one));
+                    continue;
                 }
-                tried.push(points);
+                let set = series.set.iter().chain(&value.set).cloned().collect();
+                let seeds = choice.seeds.min(series.seeds);
+                let series = Series { set, seeds, policies: policies.clone(), ..series.clone() };
+                let points = self.points(&series, &judged)?;
+                plan.add(value.clone(), &points, |one| choice.read(value, one));
+                for (of, reading) in &readings {
+                    plan.add(value.read_as(reading), &points, |one| {
+                        of.read(reading, one).filter(|_| choice.is_of(one))
+                    });
+                }
             }
-            panel.choices.push(ChoicePlan { choice: choice.clone(), tried });
+            panel.choices.push(plan);
         }
         Ok(panel)
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use engine::random::Stream;
 use engine::{Actions, Application, Streams};
-use model::gather::Step;
-use model::{Declared, Directive, FlowId, HEADER, HubOrder, JobId, Measured, NodeId};
+use model::gather::{Step, frames};
+use model::{Declared, Directive, FlowId, HubOrder, JobId, Measured, NodeId};
 use units::{Bytes, Rate, Span, Time};
 
 use super::active::{Active, grouped};
@@ -156,7 +156,7 @@ impl Fronts {
         let Some(active) = self.active(message.request) else { return Ok(()) };
         let wait = match ends.0 {
             front if front == active.request.front => Span::ZERO,
-            server => active.servers.send(now, server, size + HEADER),
+            server => active.servers.send(now, server, frames(size)),
         };
         self.depart(wait, Departure::Message(ends, size, message), actions)
     }
@@ -389,7 +389,7 @@ impl Fronts {
         let Some((objects, size)) = node.packet(now, &wanted, packed) else {
             return Ok(());
         };
-        let wait = active.servers.send(now, node.node, size + HEADER);
+        let wait = active.servers.send(now, node.node, frames(size));
         node.is_sending(now, wait);
         let packet = Departure::Packet(request, hub, node.node, objects, size);
         self.depart(wait, packet, actions)?;
