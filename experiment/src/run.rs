@@ -529,7 +529,7 @@ pub fn in_kernel(transport: &Transport) -> Result<lab::Transport, lab::Error> {
         Protocol::NewReno => "reno",
         Protocol::Cubic => "cubic",
         Protocol::Dctcp => "dctcp",
-        Protocol::Granted | Protocol::LineRate { .. } | Protocol::Datagram => {
+        Protocol::Granted | Protocol::LineRate { .. } | Protocol::Messages | Protocol::Datagram => {
             return Err(lab::Error::Transport(
                 "hosts of the lab speak newreno, cubic or dctcp; use world = \"packet\"".into(),
             ));

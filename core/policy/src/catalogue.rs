@@ -5,8 +5,8 @@ use alloc::boxed::Box;
 
 use crate::{
     Descriptor, Parameters, Policy, PolicyError, app_aware, arbiter, asy, bssf, dclas, fair,
-    fastpass, fifo, fifo_lm, fixed, one_all, pfabric, pias, sab, sdtcp, sdtcp_hold, sebf, sff,
-    sicc, smsf, srb, srpt, sw, sw_ictcp, syn, tcp,
+    fastpass, fifo, fifo_lm, fixed, homa, one_all, pfabric, pias, sab, sdtcp, sdtcp_hold, sebf,
+    sff, sicc, smsf, srb, srpt, sw, sw_ictcp, syn, tcp,
 };
 
 /// Every policy, in the order in which they are listed.
@@ -26,6 +26,7 @@ pub const POLICIES: &[&Descriptor] = &[
     &srpt::DESCRIPTOR,
     &pfabric::DESCRIPTOR,
     &pias::DESCRIPTOR,
+    &homa::DESCRIPTOR,
     &sdtcp::DESCRIPTOR,
     &sdtcp_hold::DESCRIPTOR,
     &sab::DESCRIPTOR,

@@ -21,7 +21,7 @@
 //! - [`syn`] puts packets into timeslots: [`matching`] says who sends, [`colouring`] over which of the
 //!   `spines`. `fastpass` does it in another order. `asy` gives rates to pairs of hosts: [`renormalise`] finds them.
 //! - `sdtcp`, `sdtcp_hold`, `sab` set windows at switches: `connections` is the table of what is open.
-//! - `pfabric`, `pias` decide nothing: hosts write [`Tags`] into packets, and ports serve by these.
+//! - `pfabric`, `pias`, `homa` decide nothing: hosts write [`Tags`] into packets, and ports serve by these.
 //! - `arbiter` divides links among objectives, each of which has one of these for itself.
 //! - `sw`, `sw_ictcp` keep a window of queries: `sliding`. [`sicc`] gathers requests through hubs.
 #![no_std]
@@ -53,6 +53,7 @@ mod fixed;
 mod flow_map;
 mod forecast;
 mod guard;
+mod homa;
 mod links;
 mod lists;
 pub mod matching;
@@ -96,7 +97,7 @@ pub use descriptor::{Descriptor, DirectiveKind, Need};
 pub use objective::{Aim, Objective};
 pub use parameter::{Given, Kind, Messages, Parameter, Parameters, PolicyError, Typed, Value};
 pub use share::Share;
-pub use tags::{LineRate, Tags};
+pub use tags::{Granting, LineRate, Tags};
 pub use watch::Watch;
 
 use model::{Directive, Directives, FlowId, HEADER, Network, Observation};

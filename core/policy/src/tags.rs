@@ -14,6 +14,24 @@ pub enum Tags {
     /// A priority by how much the flow has sent before: the first, and one lower from each of these sizes
     /// on, which rise. Ports serve strictly by priority.
     Sent(Vec<Bytes>),
+    /// A priority by the size of the flow for what needs no grant, and below these that which its grant
+    /// says. Ports of switches serve strictly by priority, hosts the flow that has least left.
+    Granted(Granting),
+}
+
+/// The transport of hosts whose receivers grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granting {
+    /// Segments that need no grant, and that are granted beyond what has arrived.
+    pub ahead: u32,
+    /// Flows above each of these sizes, which rise, have the next lower priority for what needs no grant.
+    pub cutoffs: Vec<Bytes>,
+    /// Priorities of what is granted.
+    pub priorities: u32,
+    /// Flows, each of another host, that a receiver grants to at once.
+    pub overcommitment: u32,
+    /// The least timeout.
+    pub timeout: Span,
 }
 
 /// The transport that hosts speak where ports sort flows by what they have left: it begins at the rate of

@@ -10,7 +10,7 @@ pub(crate) struct Packet {
     pub(crate) seq: u32,
     /// Acknowledgement with SACK: the block. Equal bounds: none. Datagram from a host queue: its
     /// row among the detours, and when it left the queue, ns modulo 2³². Data under tags: the tag, its
-    /// high half first.
+    /// high half first. Acknowledgement of a receiver that grants, without a SACK block: twice the priority.
     pub(crate) block: (u32, u32),
     /// Position in the world's table of flows.
     pub(crate) flow: u32,
@@ -28,6 +28,17 @@ impl Packet {
     #[inline]
     pub(crate) const fn way(&self) -> u32 {
         2 * self.flow + (self.flags & ACK) as u32
+    }
+
+    /// Which priority it has by the lower half of its tag; what is no data has the first, datagrams the last.
+    pub(crate) const fn level(&self) -> u32 {
+        if self.flags & (ACK | SYN) != 0 {
+            0
+        } else if self.flags & DATAGRAM != 0 {
+            u32::MAX
+        } else {
+            self.block.1
+        }
     }
 
     /// How soon a port serves it by its tag, the least first: what is no data comes before it, and

@@ -21,7 +21,7 @@ pub enum Discipline {
     PerFlow,
     /// A packet for each destination in turn.
     PerDestination,
-    /// The lowest tag first, in order of arrival within a tag: strict priorities of packets (PIAS).
+    /// The lowest tag first, in order of arrival within a tag: strict priorities of packets (PIAS, Homa).
     ByTag,
     /// The first packet of the flow that has the packet with the lowest tag; the highest tag makes room
     /// (pFabric, SIGCOMM 2013, section 4.1).
@@ -61,7 +61,7 @@ impl Scheduler {
             Discipline::PerFlow => packet.flow,
             Discipline::PerDestination => destination.0,
             // Eight priorities; datagrams have the last.
-            Discipline::ByTag => u32::try_from(packet.urgency()).unwrap_or(u32::MAX),
+            Discipline::ByTag => packet.level(),
         }
     }
 

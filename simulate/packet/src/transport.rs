@@ -25,6 +25,9 @@ pub enum Protocol {
         /// Timeouts in a row after which single octets probe the path.
         timeouts: u32,
     },
+    /// Homa's: it sends what its receiver grants, packets of other priorities overtake each other, and a
+    /// timeout alone tells of losses. The policy `homa` has hosts speak it.
+    Messages,
     /// Unreliable packets, all at once or at the limit set on the flow.
     Datagram,
 }

@@ -1,6 +1,7 @@
 //! The world itself: flows over links, event by event.
 
 mod foresee;
+mod granting;
 mod handshake;
 mod host_queues;
 #[cfg(test)]
@@ -63,6 +64,8 @@ pub struct World {
     switches: Option<Box<Switches>>,
     /// Receiving hosts, by node, under ICTCP.
     receivers: Option<Vec<Option<ictcp::Host>>>,
+    /// Receiving hosts that grant.
+    granting: Option<Box<granting::Receivers>>,
 }
 
 impl World {
@@ -74,11 +77,11 @@ impl World {
             Some(tags) => tags::transport(tags, setup.transport).map_err(RunError::Transport)?,
             None => setup.transport,
         };
-        let tagger = tags.as_ref().map(Tagger::new);
+        let tagger = tags.as_ref().map(|tags| Tagger::new(tags, transport.mss));
         transport.check().map_err(RunError::Transport)?;
         let topology = network.topology();
         let [host_queue, switch_queue] = match &tagger {
-            Some(tagger) => [tagger.discipline(); 2],
+            Some(tagger) => tagger.disciplines(),
             None => [setup.host_queue, setup.switch_queue],
         };
         let ports = |link: LinkId| match topology.nodes()[topology.link(link).from.index()].kind {
@@ -105,8 +108,14 @@ impl World {
         // A nanosecond later: of what happens at the same time, packets come first.
         let first_rate = (paces_all && setup.enforcement == Enforcement::Pacing)
             .then(|| turn.as_nanos().saturating_add(1));
-        let host_queues =
-            transport.held.then(|| HostQueues::new(topology.nodes().len(), wires.links.len()));
+        let nodes = topology.nodes().len();
+        let granting = match &tags {
+            Some(Tags::Granted(own)) => {
+                Some(Box::new(granting::Receivers::new(own, transport.mss, nodes)))
+            }
+            _ => None,
+        };
+        let host_queues = transport.held.then(|| HostQueues::new(nodes, wires.links.len()));
         let mut taps = Taps::new(wires.links.len());
         for capture in &setup.captures {
             taps.open(network, capture)?;
@@ -131,7 +140,8 @@ impl World {
             notice_at: PAUSE,
             host_queues,
             switches: watch.map(|watch| Box::new(Switches::new(topology, watch))),
-            receivers: transport.ictcp.then(|| vec![None; topology.nodes().len()]),
+            receivers: transport.ictcp.then(|| vec![None; nodes]),
+            granting,
         })
     }
 
@@ -365,6 +375,9 @@ impl World {
             if flow.sender.is_done() {
                 return self.settle(place);
             }
+            if self.granting.is_some() {
+                self.granted(place, packet.block);
+            }
             self.pump(place);
             return None;
         }
@@ -380,6 +393,7 @@ impl World {
         if let Some(hosts) = &mut self.receivers {
             receiving::receive(hosts, flow, now, len, &self.transport);
         }
+        let edge = flow.receiver.edge();
         let marked = packet.flags & frame::CE != 0;
         let (before, after) = flow.receiver.on_data(now, seq, len, marked);
         let due = flow.receiver.deadline();
@@ -387,7 +401,9 @@ impl World {
         if let Some(before) = before {
             self.acknowledge(place, before);
         }
-        if let Some(after) = after {
+        if self.granting.is_some() {
+            self.grant(place, edge, after);
+        } else if let Some(after) = after {
             self.acknowledge(place, after);
         }
         if let Some(due) = due {

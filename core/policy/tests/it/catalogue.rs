@@ -103,12 +103,21 @@ fn tags_are_as_published_unless_told_otherwise() {
     assert_eq!((own.buffer, windows, own.timeouts), (Bytes::new(36_000), (12, 23), 5));
     let Ok(Tags::Sent(sizes)) = tags("pias", Parameters::default()) else { panic!() };
     assert_eq!((sizes.len(), sizes[0]), (7, Bytes::new(909 * 1460)));
+    let Ok(Tags::Granted(own)) = tags("homa", Parameters::default()) else { panic!() };
+    assert_eq!((own.ahead, own.priorities, own.overcommitment), (12, 7, 7));
+    let three = Parameters::default().with("cutoffs", vec![Bytes::new(5), Bytes::new(6)]);
+    let Ok(Tags::Granted(own)) = tags("homa", three) else { panic!() };
+    assert_eq!((own.cutoffs.len(), own.priorities, own.overcommitment), (2, 5, 5));
     let refusal = |name, parameters| tags(name, parameters).err().unwrap().to_string();
     assert_eq!(
         refusal("pfabric", Parameters::default().with("first_window", 24u32)),
         "largest_window must be at least first_window"
     );
     let equal = vec![Bytes::new(5), Bytes::new(5)];
+    assert_eq!(
+        refusal("homa", Parameters::default().with("cutoffs", equal.clone())),
+        "cutoffs must be a list in which each size is above the one before"
+    );
     assert_eq!(
         refusal("pias", Parameters::default().with("thresholds", equal)),
         "thresholds must be a list in which each size is above the one before"

@@ -22,6 +22,8 @@ enum Rule {
     LineRate(LineRate),
     /// No congestion window.
     Open,
+    /// Nor do duplicates tell of losses.
+    Messages,
 }
 
 /// RFC 9438; windows in segments, times in seconds.
@@ -89,8 +91,10 @@ impl Congestion {
                 Rule::LineRate(LineRate { most, timeouts: 0, arrived: 0 })
             }
             Protocol::Granted | Protocol::Datagram => Rule::Open,
+            Protocol::Messages => Rule::Messages,
         };
-        let window = if matches!(rule, Rule::Open) { UNBOUNDED } else { initial * mss };
+        let is_open = matches!(rule, Rule::Open | Rule::Messages);
+        let window = if is_open { UNBOUNDED } else { initial * mss };
         let start = (protocol == Protocol::Cubic).then(|| Box::new(HyStart::new()));
         Self { window, threshold: UNBOUNDED, mss, rule, start }
     }
@@ -135,7 +139,7 @@ impl Congestion {
                 self.window += (self.mss * self.mss / self.window).max(1);
             }
             Rule::Cubic(cubic) => cubic.grow(&mut self.window, self.mss, now, acked, rtt),
-            Rule::Open => {}
+            Rule::Open | Rule::Messages => {}
         }
     }
 
@@ -188,7 +192,7 @@ impl Congestion {
             Rule::NewReno | Rule::Dctcp(_) => (flight / 2).max(least),
             // The window, whatever of it was in flight.
             Rule::LineRate(_) => (self.window / 2).max(least),
-            Rule::Open => UNBOUNDED,
+            Rule::Open | Rule::Messages => UNBOUNDED,
             Rule::Cubic(cubic) => cubic.on_loss(flight, self.mss).max(least),
         };
     }
@@ -196,7 +200,7 @@ impl Congestion {
     /// The timer ran out, with so many octets known to have arrived: one segment (RFC 5681, section 3.1).
     pub(crate) fn on_timeout(&mut self, arrived: u64) {
         match &mut self.rule {
-            Rule::Open => return,
+            Rule::Open | Rule::Messages => return,
             Rule::LineRate(own) => {
                 own.timeouts = if arrived == own.arrived { own.timeouts + 1 } else { 1 };
                 own.arrived = arrived;
@@ -212,7 +216,7 @@ impl Congestion {
 
     /// Whether timeouts alone tell of losses.
     pub(crate) const fn is_by_timeouts(&self) -> bool {
-        matches!(self.rule, Rule::LineRate(_))
+        matches!(self.rule, Rule::LineRate(_) | Rule::Messages)
     }
 
     /// Whether it sends an octet at a time, to learn whether any gets through.

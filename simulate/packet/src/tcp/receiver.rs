@@ -66,6 +66,17 @@ impl Receiver {
         self.window = field(self.limit, self.scale);
     }
 
+    /// How far the sender may send, octets, while the application reads at once.
+    #[inline]
+    pub(crate) const fn edge(&self) -> u64 {
+        self.next + self.limit
+    }
+
+    /// The window as it is advertised while the application reads at once.
+    pub(crate) const fn window(&self) -> u16 {
+        self.window
+    }
+
     /// From now on the application reads only by [`Receiver::read`].
     pub(crate) fn pause_reading(&mut self, transport: &Transport) {
         let (room, mss) = (transport.receive_window.get(), u64::from(transport.mss));
@@ -141,7 +152,8 @@ impl Receiver {
         (due <= now).then(|| self.acknowledge((0, 0)))
     }
 
-    fn acknowledge(&mut self, block: (u32, u32)) -> Acknowledgement {
+    /// An acknowledgement of all that has arrived, with what the window is now.
+    pub(crate) fn acknowledge(&mut self, block: (u32, u32)) -> Acknowledgement {
         self.due = None;
         let window = match &mut self.buffer {
             None => self.window,

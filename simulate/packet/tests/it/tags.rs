@@ -183,10 +183,105 @@ fn each_threshold_is_one_priority_less() {
     assert_eq!(completions(&outcome), [after(10), after(11).saturating_sub(microsecond)]);
 }
 
+/// These flows under Homa, which have so many segments ahead, and so many of which are granted to at once.
+fn homa(flows: &[(u64, u64)], ahead: u32, overcommitment: u32) -> Outcome {
+    granted(senders(flows, Transport::default()), ahead, overcommitment)
+}
+
+fn granted(mut setup: Setup<'static>, ahead: u32, overcommitment: u32) -> Outcome {
+    let parameters = Parameters::default().with("ahead", ahead);
+    // Longer than anything waits at the receiver's port.
+    let parameters = parameters.with("timeout", Span::from_millis(200));
+    let parameters = parameters.with("overcommitment", overcommitment);
+    setup.policy = Some(by_name("homa", &parameters).unwrap());
+    outcome(setup)
+}
+
+/// Beside how long a link is busy with data: the way there and back, once or twice.
+const SLACK: Span = Span::from_micros(500);
+
+#[test]
+fn the_message_with_the_least_left_is_granted_first() {
+    // C*RTT is two packets. What needs no grant goes at once, two packets each; then one after the other.
+    let flows = [(40, 0), (10, 0), (20, 0)];
+    let outcome = homa(&flows, 4, 1);
+    let [long, short, middle] = completions(&outcome)[..] else { panic!() };
+    for (time, packets) in [(short, 4 + 4 + 10), (middle, 4 + 10 + 20), (long, 70)] {
+        let least = after(packets).saturating_sub(PACKET * 8);
+        assert!(least <= time && time <= after(packets) + SLACK, "{time} of {packets} packets");
+    }
+    assert_eq!(dropped(&outcome), 0);
+    let timeouts: u32 = outcome.flows.iter().map(|flow| flow.timeouts).sum();
+    assert_eq!(timeouts, 0);
+}
+
+#[test]
+fn no_more_waits_at_a_receiver_than_is_granted() {
+    for overcommitment in [1, 2, 5] {
+        // Who comes later has more left: what needs no grant joins what is granted to those before.
+        let flows: Vec<(u64, u64)> = (0..8).map(|n| (100, n * 1_000_000)).collect();
+        let outcome = homa(&flows, 3, overcommitment);
+        let peak = outcome.links.iter().map(|link| link.peak).max().unwrap();
+        assert!(peak <= 3 + 3 * overcommitment + 1, "{peak} packets with {overcommitment}");
+        assert!(peak >= 3 * overcommitment, "{peak} packets with {overcommitment}");
+        let last = outcome.flows.iter().map(|flow| flow.end.unwrap()).max().unwrap();
+        assert!(last <= Time::ZERO + after(800) + SLACK, "{last}: the receiver's link never rests");
+    }
+    // What comes late, and needs no grant, waits for nobody.
+    let mut flows = vec![(200, 0); 8];
+    flows.push((1, 60_000_000));
+    let late = completions(&homa(&flows, 3, 5))[8];
+    assert!(late <= after(3), "{late}");
+}
+
+/// A host whose link carries a tenth of the receiver's has two messages, a fast one has a longer one.
+#[test]
+fn a_receiver_grants_to_one_message_of_a_host() {
+    let mut topology = incast(2, link(100, 50, 1_000));
+    let receiver = host(&topology, "receiver");
+    let slow = topology.add_node("slow".into(), model::NodeKind::Host).unwrap();
+    let switch = topology.node_named("s0").unwrap();
+    let tenth = link(10, 50, 1_000);
+    topology.connect(slow, switch, tenth, tenth).unwrap();
+    let fast = host(&topology, "h0");
+    // The shorter one comes when the receiver knows of the longer.
+    let jobs = [(slow, 30, 0), (fast, 200, 0), (slow, 20, 5)];
+    let jobs = (0u32..).zip(jobs).map(|(id, (from, packets, ms))| {
+        job(id, Time::ZERO + Span::from_millis(ms), from, receiver, packets * SEGMENT)
+    });
+    let jobs = jobs.collect();
+    let outcome = granted(setup(topology, Transport::default(), jobs), 4, 2);
+    let other = completions(&outcome)[1];
+    // Two at once: one of the slow host's, and the fast one's, which is not kept waiting.
+    assert!(other <= after(200 + 20) + SLACK, "{other}");
+}
+
+#[test]
+fn grants_say_priorities() {
+    // Both are granted to at once; a packet of the shorter goes before all of the longer's that wait.
+    let outcome = homa(&[(100, 0), (50, 0)], 10, 2);
+    let [long, short] = completions(&outcome)[..] else { panic!() };
+    assert!(short <= after(50 + 10) + SLACK, "{short}");
+    assert!(long <= after(150) + SLACK, "{long}");
+}
+
+#[test]
+fn what_is_lost_under_grants_comes_again() {
+    // Room for five: what needs no grant doesn't fit.
+    let topology = incast(6, link(100, 50, 5));
+    let receiver = host(&topology, "receiver");
+    let jobs = (0..6)
+        .map(|id| job(id, Time::ZERO, host(&topology, &format!("h{id}")), receiver, 30 * SEGMENT));
+    let jobs = jobs.collect();
+    let outcome = granted(setup(topology, Transport::default(), jobs), 4, 2);
+    assert!(dropped(&outcome) > 0);
+    assert!(outcome.flows.iter().all(|flow| flow.end.is_some() && flow.delivered == flow.size));
+}
+
 #[test]
 fn what_has_no_tags_is_refused() {
     let datagrams = Transport { protocol: Protocol::Datagram, ..Transport::default() };
-    for name in ["pfabric", "pias"] {
+    for name in ["pfabric", "pias", "homa"] {
         let mut setup = senders(&[(1, 0)], datagrams);
         setup.policy = Some(by_name(name, &Parameters::default()).unwrap());
         let error = watermaster_packet::run(setup, &mut |_| {}).unwrap_err();
