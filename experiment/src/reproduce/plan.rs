@@ -278,19 +278,15 @@ impl Plan {
             if !tells {
                 continue;
             }
-            // Other runs may be read otherwise, too.
+            let policies = policies_of(&open, scenario);
+            // Other runs may be read otherwise, too, as far as they have what is compared.
             let readings: Vec<(&Choice, &Tried)> = scenario
                 .choices
                 .iter()
                 .flat_map(|of| of.tried.iter().map(move |value| (of, value)))
                 .filter(|(_, value)| !value.is_other_runs())
                 .collect();
-            let read: Vec<Published> = readings
-                .iter()
-                .flat_map(|(of, value)| open.iter().filter_map(|one| of.read(value, one)))
-                .collect();
-            let needed: Vec<&Published> = open.iter().copied().chain(&read).collect();
-            let policies = policies_of(&needed, scenario);
+            let has = |one: &Published| one.against.as_ref().is_none_or(|a| policies.contains(a));
             let nothing = Choice { tried: Vec::new(), ..choice.clone() };
             let mut plan = ChoicePlan { choice: nothing, tried: Vec::new() };
             for value in choice.tried.iter().filter(|_| !selection.quick) {
@@ -305,7 +301,7 @@ impl Plan {
                 plan.add(value.clone(), &points, |one| choice.read(value, one));
                 for (of, reading) in &readings {
                     plan.add(value.read_as(reading), &points, |one| {
-                        of.read(reading, one).filter(|_| choice.is_of(one))
+                        of.read(reading, one).filter(|read| choice.is_of(one) && has(read))
                     });
                 }
             }
