@@ -46,6 +46,10 @@ pub(crate) struct Certs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["controller", "agent", "application", "operator", "switch", "force"])]
     revoke: Vec<PathBuf>,
 
+    /// Make ca.crl, a list of what is revoked: an empty one, where there is none
+    #[arg(long, conflicts_with = "revoke")]
+    crl: bool,
+
     /// Make all of them anew, the authority too
     #[arg(long)]
     force: bool,
@@ -101,6 +105,11 @@ impl Certs {
                 format!("{said}  {}\n", file.display())
             })
             .collect();
-        print(&lines.concat())
+        print(&lines.concat())?;
+        if !self.crl {
+            return Ok(());
+        }
+        let (list, count) = certs::revoke(&self.directory, &[]).map_err(Failure::failed)?;
+        print(&format!("made  {}, which lists {count}\n", list.display()))
     }
 }

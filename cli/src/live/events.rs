@@ -1,12 +1,17 @@
 //! `watermaster events`: who came, went and was refused at a controller, and why.
 
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
+
 use clap::Args;
+use protocol::backoff::Backoff;
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use wire::client::{Client, ClientError};
 
-use super::{Target, block_on, fetch, list, text};
-use crate::failure::{Failure, print};
+use super::{Target, answer, block_on, failed, fetch, list, text};
+use crate::failure::{Failure, note, print};
 
 /// Seconds that the controller waits for an event.
 const WAIT: u64 = 3;
@@ -20,7 +25,8 @@ pub(crate) struct Events {
     #[command(flatten)]
     target: Target,
 
-    /// Go on with what happens from now on, until interrupted
+    /// Go on with what happens from now on, until interrupted; where the connection is lost, standard error has a line,
+    /// and it is tried again
     #[arg(long, short)]
     follow: bool,
 
@@ -33,29 +39,83 @@ pub(crate) struct Events {
     json: bool,
 }
 
+/// An answer; or why the connection is lost.
+///
+/// # Errors
+/// A controller that answers and refuses.
+async fn ask(client: &mut Client, path: &str) -> Result<Result<Value, String>, Failure> {
+    let answered = match answer(client.get(path)).await {
+        Ok(answered) => answered,
+        Err(late) => return Ok(Err(late.into_text())),
+    };
+    match answered {
+        Ok(body) => serde_json::from_slice(&body).map(Ok).map_err(Failure::failed),
+        // One that ends, or leads no more, refuses so.
+        Err(ClientError::Refused { status, .. }) if status.is_server_error() => {
+            Ok(Err(format!("the controller refuses ({status})")))
+        }
+        Err(refused @ ClientError::Refused { .. }) => Err(failed(refused)),
+        Err(error) => Ok(Err(error.to_string())),
+    }
+}
+
+/// Those of all events that a controller keeps that come after the `last` that was seen: all of them where it isn't
+/// among them, as those of another controller, or of one that began anew.
+fn unseen<'a>(events: &'a [Value], last: &Value) -> &'a [Value] {
+    let seen = events.iter().rposition(|event| event == last);
+    seen.map_or(events, |at| &events[at + 1..])
+}
+
 impl Events {
     pub(crate) fn execute(self) -> Result<(), Failure> {
         block_on(async {
             let mut client = self.target.connect().await?;
             let path = format!("/v1/events?most={}", self.most);
-            let mut after = self.show(&fetch(&mut client, &path).await?)?.unwrap_or(0);
-            if !self.follow {
-                return Ok(());
-            }
-            loop {
+            let mut last = Value::Null;
+            self.show(list(&fetch(&mut client, &path).await?, "events"), &mut last)?;
+            while self.follow {
+                let after = last["number"].as_u64().unwrap_or(0);
                 let path = format!("/v1/events?after={after}&wait={WAIT}");
-                let answer = fetch(&mut client, &path).await?;
-                after = self.show(&answer)?.unwrap_or(after);
+                match ask(&mut client, &path).await? {
+                    Ok(answer) => self.show(list(&answer, "events"), &mut last)?,
+                    Err(why) => {
+                        note(&format!("{why}; trying again, events may be missing"));
+                        let answer;
+                        (client, answer) = self.come_back().await?;
+                        self.show(unseen(list(&answer, "events"), &last), &mut last)?;
+                    }
+                }
             }
+            Ok(())
         })
     }
 
-    /// Prints events; the number of the last.
-    fn show(&self, answer: &Value) -> Result<Option<u64>, Failure> {
-        let events = list(answer, "events");
+    /// Another connection, and all events that the controller there keeps.
+    async fn come_back(&self) -> Result<(Client, Value), Failure> {
+        let mut backoff = Backoff::default();
+        loop {
+            let chance = u32::try_from(RandomState::new().hash_one(()) >> 32).unwrap_or(0);
+            tokio::time::sleep(Duration::from_nanos(backoff.wait(chance).as_nanos())).await;
+            match self.target.connect().await {
+                Ok(mut client) => {
+                    if let Ok(answer) = ask(&mut client, "/v1/events").await? {
+                        return Ok((client, answer));
+                    }
+                }
+                Err(Failure::Failed(_)) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// Prints events; the `last` of all.
+    fn show(&self, events: &[Value], last: &mut Value) -> Result<(), Failure> {
         let lines: Vec<String> = events.iter().map(|event| self.line(event)).collect();
         print(&lines.concat())?;
-        Ok(events.last().and_then(|event| event["number"].as_u64()))
+        if let Some(event) = events.last() {
+            last.clone_from(event);
+        }
+        Ok(())
     }
 
     fn line(&self, event: &Value) -> String {

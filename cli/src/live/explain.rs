@@ -16,8 +16,8 @@ const SHOWN: usize = 10;
 /// Show why a flow, or each flow of a job, has its rate; or how an application stands
 ///
 /// Which link limits it, who else is on that link, which rule decided and since when; what is
-/// intended, what is enforced, and what is measured. Of an application: its jobs, what was refused of it, and which
-/// orders of operators are about it.
+/// intended, what is enforced, and what is measured. Of an application: its jobs, how much was refused of it and why
+/// lately, and which orders of operators are about it.
 #[derive(Args)]
 #[command(after_help = "Example:\n  watermaster explain wordcount\n  \
                   watermaster explain wordcount/job_17\n  \
@@ -71,6 +71,11 @@ fn application(found: &Value) -> String {
         };
     }
     out += "\n";
+    for refusal in list(of, "refusals") {
+        let [at, now] = [&refusal["at_ns"], &found["now_ns"]].map(|at| at.as_u64().unwrap_or(0));
+        let ago = now.saturating_sub(at) / 1_000_000_000;
+        out += &format!("refused {ago} s ago: {}\n", shown(text(refusal, "reason")));
+    }
     let orders = list(found, "orders").iter();
     let orders = orders.filter_map(|act| serde_json::from_value(act.clone()).ok());
     out += &table(
@@ -89,6 +94,11 @@ fn application(found: &Value) -> String {
             ]
         }),
     )
+}
+
+/// What a peer may have said, on a terminal: nothing of it is obeyed.
+fn shown(said: &str) -> String {
+    said.replace(control::is_control, " ")
 }
 
 fn job(found: &Value) -> String {
@@ -142,7 +152,8 @@ impl Explain {
                 )));
             }
             let known = known.cloned().unwrap_or_else(|| json!({ "name": name }));
-            Ok(json!({ "application": known, "orders": orders, "jobs": jobs }))
+            let now = &status["now_ns"];
+            Ok(json!({ "application": known, "orders": orders, "jobs": jobs, "now_ns": now }))
         })
     }
 
@@ -296,6 +307,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_was_refused_is_told_with_its_reasons() {
+        let refusals = json!([
+            { "at_ns": 1_000_000_000, "reason": "job: \u{1b}[2Jx" }, { "at_ns": 4_000_000_000_u64, "reason": "flow: y" }
+        ]);
+        let of = json!({ "name": "a", "connected": true, "refused": 7, "refusals": refusals });
+        let said = application(&json!({ "application": of, "now_ns": 5_000_000_000_u64 }));
+        assert_eq!(
+            said,
+            "a: connected; declarations refused: 7\nrefused 4 s ago: job:  [2Jx\nrefused 1 s ago: flow: y\n"
+        );
+    }
 
     #[test]
     fn flows_that_are_left_out_are_told_of_at_both_ends() {

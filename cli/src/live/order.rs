@@ -68,10 +68,14 @@ enum What {
         why: Why,
     },
     /// Hold each connection of an application, or of one job of it, to a rate, whatever the policy decides
+    ///
+    /// The application or job must have declared something, or the application be a [[tenant]]: a name that nobody bears
+    /// is refused.
     Limit {
         /// APPLICATION or APPLICATION/JOB; a / within a job's name is %2F or /
         of: String,
         /// Most that each of its connections sends, such as "50 Mbit/s"
+        #[arg(value_parser = rate)]
         rate: Rate,
         /// End it after this time, such as "10 min"
         #[arg(long = "for", value_name = "TIME")]
@@ -152,6 +156,11 @@ impl Order {
             None => Ok(()),
         }
     }
+}
+
+/// A rate, as people write it.
+fn rate(text: &str) -> Result<Rate, String> {
+    text.parse::<Rate>().map_err(|error| format!("{error}, such as \"50 Mbit/s\""))
 }
 
 /// An application, and its job where one is named.

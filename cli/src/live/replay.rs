@@ -411,6 +411,7 @@ fn reported(report: &Report) -> String {
         }
         Report::Applied { epoch, sequence } => format!("did {sequence} of epoch {epoch}"),
         Report::Stale { epoch, obeys } => format!("refused epoch {epoch}, obeys {obeys}"),
+        Report::Left {} => "left, and holds nothing".into(),
     }
 }
 

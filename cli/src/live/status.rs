@@ -91,6 +91,10 @@ pub(super) fn page(status: &Value) -> String {
         }),
     );
     out += &table(
+        &["former agent", "hosts", "gone for", "holds"],
+        list(status, "former_agents").iter().map(|agent| former(status, agent)),
+    );
+    out += &table(
         &["application", "connection", "jobs", "flows", "refused", "contradicted"],
         list(status, "applications").iter().map(|application| {
             vec![
@@ -120,10 +124,47 @@ pub(super) fn page(status: &Value) -> String {
     out
 }
 
+/// An agent that is gone, in a table.
+fn former(status: &Value, agent: &Value) -> Vec<String> {
+    let hosts: Vec<&str> = list(agent, "hosts").iter().filter_map(Value::as_str).collect();
+    let seconds = |from: &Value, to: &Value| {
+        let [from, to] = [from, to].map(|at| at.as_u64().unwrap_or_default());
+        to.saturating_sub(from).div_ceil(1_000_000_000)
+    };
+    let now = &status["now_ns"];
+    let holds = match (agent["may_stand"].as_u64(), agent["left"].as_bool()) {
+        (Some(limits @ 1..), _) => {
+            format!("{limits} limits may stand for {} s", seconds(now, &agent["until_ns"]))
+        }
+        (_, Some(true)) => "nothing: it left in order".to_owned(),
+        _ => "nothing: no lease of its lasts".to_owned(),
+    };
+    vec![
+        text(agent, "identity").to_owned(),
+        hosts.join(" "),
+        format!("{} s", seconds(&agent["since_ns"], now)),
+        holds,
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn agents_that_are_gone_are_told_with_what_they_may_hold() {
+        let agent = |left: bool, may_stand: u64| {
+            let agent = json!({ "identity": "a", "hosts": ["h"], "since_ns": 1_000_000_000, "left": left,
+                                "may_stand": may_stand, "until_ns": 9_000_000_000_u64 });
+            page(&json!({ "now_ns": 3_000_000_000_u64, "former_agents": [agent] }))
+        };
+        let lost = agent(false, 2);
+        assert!(lost.contains("2 s") && lost.contains("2 limits may stand for 6 s"), "{lost}");
+        assert!(agent(true, 0).contains("nothing: it left in order"));
+        assert!(agent(false, 0).contains("nothing: no lease of its lasts"));
+        assert!(!page(&json!({})).contains("former agent"));
+    }
 
     #[test]
     fn tables_change_at_switches_that_are_connected_alone() {

@@ -409,7 +409,6 @@ async fn recording(policy: &Descriptor) -> Vec<Record> {
             unsent_bytes: waiting(flow),
             in_flight_bytes: Bytes::new(14_600),
             rtt_ns: Span::from_micros(200),
-            retransmissions: 0,
             processes: Vec::new(),
         };
         let (sampled_ns, connections) = (Time::ZERO + elapsed, (1..=6).map(report).collect());

@@ -1,6 +1,8 @@
 //! What operators are told of what happened.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -39,4 +41,34 @@ async fn who_comes_goes_and_is_refused_is_told() {
     let shown = String::from_utf8(shown.stdout).unwrap();
     let line = shown.lines().find(|line| line.contains("agent connected")).unwrap();
     assert!(line.ends_with("INFO  agent connected  agent=\"h0\" channel=\"1\""), "{line}");
+}
+
+/// Whoever follows goes on with the next controller, and is told that something may be missing.
+#[tokio::test]
+async fn who_follows_comes_back_to_a_controller_that_begins_anew() {
+    let config = config(SMSF);
+    let mut daemon = Daemon::start(&config);
+    let at = daemon.address().to_string();
+    let mut follower = Command::new(env!("CARGO_BIN_EXE_watermaster"))
+        .args(["events", "--follow", "--controller", &at])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    let mut begins = || {
+        let mut said = lines.by_ref().map(Result::unwrap);
+        said.find(|line| line.contains("controller ready")).expect("it ends")
+    };
+    let first = begins();
+    daemon.kill();
+    let daemon = Daemon::start_in(Arc::clone(&daemon.folder), &config);
+    assert_ne!(begins(), first);
+    follower.kill().unwrap();
+    let mut said = String::new();
+    follower.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    follower.wait().unwrap();
+    assert_eq!(said.matches("events may be missing").count(), 1, "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    drop(daemon);
 }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,9 @@ struct Hosts {
 
 impl Hosts {
     fn new() -> Self {
-        let name = format!("wml-{}", std::process::id());
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wml-{}-{number}", std::process::id());
         let names = ["a", "b"].map(|host| format!("{name}-{host}"));
         let addresses = [Ipv4Addr::new(10, 98, 0, 1), Ipv4Addr::new(10, 98, 0, 2)];
         for name in &names {
@@ -270,4 +272,30 @@ async fn no_limit_outlives_its_lease_whoever_dies() {
         latest.as_secs_f64(),
         LEASE.as_secs()
     );
+}
+
+/// An agent that is stopped lifts its limits and says so: before it ends, the status and explanations tell it.
+#[tokio::test]
+async fn an_agent_that_is_stopped_says_that_it_holds_nothing() {
+    if !testing::needs::root() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut cast = Cast::new(&hosts);
+    cast.start_controller(hosts.connection).await;
+    cast.start_agent();
+    assert!(settled(|| hosts.is_limited(), |held| *held), "never held");
+    let mut agent = cast.agent.take().unwrap();
+    run(&format!("kill -TERM {}", agent.id()));
+    let ended = settled(|| agent.try_wait().unwrap(), Option::is_some);
+    assert!(ended.expect("it goes on").success());
+    let daemon = cast.controller.as_ref().unwrap();
+    let status = daemon.get("/v1/status").await;
+    let former = &status["former_agents"][0];
+    let told = [&former["identity"], &former["left"], &former["may_stand"]];
+    assert_eq!(told, [&json!("h0"), &json!(true), &json!(0)], "{status}");
+    let why = daemon.get("/v1/explain/a/j/1").await;
+    let by = why["by"].as_str().unwrap();
+    assert!(by.contains("agent h0 has left, and holds nothing"), "{by}");
+    assert!(!settled(|| hosts.is_limited(), |held| !*held), "it is held");
 }

@@ -213,6 +213,11 @@ async fn what_is_frozen_stays_so_over_a_restart_and_is_replayed() {
     assert!(kept.contains("block"), "{kept}");
     assert_eq!(order(&daemon, &["unblock", "b"]).0, Some(0));
 
+    // What nobody knows can't be limited, and what is no rate limits nothing.
+    let (code, said) = order(&daemon, &["limit", "nobody", "1 Mbit/s"]);
+    assert!(code == Some(1) && said.contains("\"nobody\" has declared nothing; see"), "{said}");
+    let (code, said) = order(&daemon, &["limit", "a", "50"]);
+    assert!(code == Some(2) && said.contains("such as \"50 Mbit/s\""), "{said}");
     // A limit by hand ends by itself.
     let (code, said) = order(&daemon, &["limit", "a/j", "1 Mbit/s", "--for", "1 s"]);
     assert!(code == Some(0) && said.contains("a/j: 1.00 Mbit/s for 1 s "), "{said}");

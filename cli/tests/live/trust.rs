@@ -341,7 +341,8 @@ async fn a_revoked_certificate_is_cut_off_at_a_reload() {
     certificates(&certs, &["--application", "a", "--agent", "h0", "--agent", "h1"]);
     let crl = TLS.replace("[tls]\n", "[tls]\ncrl = \"certs/ca.crl\"\n");
     // The list is made before it is named; nobody is on it whom the daemon knows.
-    certificates(&certs, &["--application", "gone"]);
+    certificates(&certs, &["--application", "gone", "--crl"]);
+    assert!(certs.join("ca.crl").exists());
     revoke(&certs, "application-gone.crt");
     let mut daemon = Daemon::start_in(folder, &config(&format!("{crl}{SMSF}")));
     let address = Address::Tls(daemon.http.clone());
@@ -388,6 +389,18 @@ async fn a_revoked_certificate_is_cut_off_at_a_reload() {
         !refused(&address, shows(&certs, "agent-h0")).await,
         "a new certificate of the same name"
     );
+
+    // What can't be read again is a problem until it can.
+    let list = std::fs::read(certs.join("ca.crl")).unwrap();
+    let is_told = |status: &Value| {
+        let mut problems = status["problems"].as_array().unwrap().iter();
+        problems.any(|problem| problem.as_str().unwrap().contains("the last reload failed"))
+    };
+    for (content, failed) in [(&b"no list"[..], true), (&list[..], false)] {
+        std::fs::write(certs.join("ca.crl"), content).unwrap();
+        daemon.signal("-HUP");
+        daemon.until("/v1/status", |status| is_told(status) == failed).await;
+    }
 }
 
 fn revoke(certs: &Path, file: &str) {

@@ -91,7 +91,6 @@ impl Actuator for Failing<'_> {
             unsent_bytes: Bytes::ZERO,
             in_flight_bytes: Bytes::ZERO,
             rtt_ns: Span::ZERO,
-            retransmissions: 0,
             processes: Vec::new(),
         };
         Ok((0..open).map(report).collect())

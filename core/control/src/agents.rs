@@ -18,7 +18,7 @@ use crate::budget::Budget;
 use crate::context::Context;
 use crate::contradictions::Contradictions;
 use crate::desired::Grant;
-use crate::failures::Failures;
+use crate::failures::{Failures, Thing, caps_of, class_of, gap_of};
 use crate::left::Left;
 use crate::message::{ChannelId, Refusal};
 use crate::view::{View, is_unicast, numbered};
@@ -76,6 +76,10 @@ pub(crate) struct Agent {
     complete: bool,
     /// What it has not confirmed: number, connection, rate. Bounded; what is replaced goes.
     unconfirmed: VecDeque<(u64, Connection, Option<Rate>)>,
+    /// What others have left at its hosts: over once it has confirmed all that it was told.
+    settles: Vec<Thing>,
+    /// It has said that it ends, and holds nothing any more.
+    left: bool,
     /// What it was told and could not do.
     pub(crate) failures: Failures,
     /// Commands that it may still report as failed.
@@ -89,6 +93,15 @@ pub(crate) struct Agent {
 pub(crate) struct Lease {
     pub(crate) since: Time,
     pub(crate) span: Span,
+}
+
+/// An agent that acted for a node for which none acts now.
+pub(crate) struct Former {
+    pub(crate) identity: String,
+    /// Since when it is gone.
+    pub(crate) since: Time,
+    /// Whether it said that it holds nothing any more.
+    pub(crate) left: bool,
 }
 
 /// Everything that an agent has to know.
@@ -125,6 +138,8 @@ impl Agent {
                 *of == epoch && (self.applied + 1..=self.sequence).contains(sequence)
             }
             Report::Failed { epoch: of, .. } => *of == epoch && self.unanswered > 0,
+            // It is the last one.
+            Report::Left {} => true,
             _ => false,
         }
     }
@@ -248,6 +263,8 @@ pub(crate) struct Agents {
     agents: BTreeMap<ChannelId, Agent>,
     /// The agent that acts for a host or switch.
     acting: BTreeMap<NodeId, ChannelId>,
+    /// The last agent of each node that had one and has none.
+    former: BTreeMap<NodeId, Former>,
     /// Agents that have something to be told.
     addressed: BTreeSet<ChannelId>,
     /// When each agent must hear something again. Whatever it is told renews its lease, so that
@@ -257,8 +274,10 @@ pub(crate) struct Agents {
     gone: BTreeMap<Time, BTreeSet<ChannelId>>,
     /// Names whose agent was replaced by a newer connection lately, and when last.
     replaced: BTreeMap<String, Time>,
-    /// What agents that are gone have left standing.
-    pub(crate) left: Left,
+    /// Connections whose rates agents that are gone have left standing.
+    pub(crate) left: Left<Connection>,
+    /// Windows, classes and gaps that they have.
+    pub(crate) left_things: Left<Thing, Command>,
     /// Of agents that are not connected any more.
     pub(crate) lost: Contradictions<16>,
     /// Nodes for which one agent alone may act, and its name.
@@ -315,6 +334,24 @@ impl Agents {
         Ok(())
     }
 
+    /// An agent says that it holds nothing any more of what it was told: `unconfirm` hears of that. What another left
+    /// behind at its hosts is not its to lift.
+    pub(crate) fn let_go(&mut self, channel: ChannelId, mut unconfirm: impl FnMut(Connection)) {
+        let Some(agent) = self.agents.get_mut(&channel) else {
+            return;
+        };
+        agent.left = true;
+        let told = core::mem::take(&mut agent.unconfirmed).into_iter();
+        let failed: Vec<Connection> = agent.failures.connections().copied().collect();
+        let granted = core::mem::take(&mut agent.grants).into_keys();
+        for connection in granted.chain(told.map(|(_, connection, _)| connection)).chain(failed) {
+            if self.left.until(&connection).is_none() {
+                unconfirm(connection);
+            }
+        }
+        agent.failures = Failures::default();
+    }
+
     /// Forgets an agent. What it was told stands until its lease ends, or another says what stands:
     /// [`Left`]. `unconfirm` hears of what may be over already.
     pub(crate) fn remove(
@@ -337,6 +374,8 @@ impl Agents {
         for host in &agent.hosts {
             if self.acting.get(host) == Some(&channel) {
                 self.acting.remove(host);
+                let (identity, since) = (agent.identity.clone(), cx.now);
+                self.former.insert(*host, Former { identity, since, left: agent.left });
             }
         }
         // What it was told to let go and has not confirmed is no longer among its grants.
@@ -344,12 +383,20 @@ impl Agents {
         let failed = agent.failures.connections();
         let may_stand = cx.now.since(agent.renewed.since) <= agent.renewed.span;
         let until = agent.sent.since + agent.sent.span;
-        for connection in agent.grants.keys().chain(let_go).chain(failed) {
+        let limited = agent.grants.iter().filter(|(_, grant)| grant.rate.is_some());
+        let limited = limited.map(|(connection, _)| connection);
+        for connection in limited.chain(let_go).chain(failed) {
             self.left.settle(connection);
             if may_stand && until > cx.now && self.left.len() < cx.limits.flows {
-                self.left.insert(*connection, until);
+                self.left.insert(*connection, (), until);
             } else {
                 unconfirm(*connection);
+            }
+        }
+        for (thing, command) in agent.failures.may_stand() {
+            let stand = self.left.len() + self.left_things.len();
+            if may_stand && until > cx.now && stand < cx.limits.flows {
+                self.left_things.insert(thing, command, until);
             }
         }
     }
@@ -471,6 +518,7 @@ impl Agents {
                 }
             }
             let old = self.acting.insert(node, channel);
+            self.former.remove(&node);
             replaced.extend(old.filter(|old| *old != channel && !replaced.contains(old)));
             taken.push(node);
         }
@@ -504,6 +552,44 @@ impl Agents {
     pub(crate) fn acting_for(&self, node: NodeId) -> Option<(ChannelId, &Agent)> {
         let channel = *self.acting.get(&node)?;
         Some((channel, self.agents.get(&channel)?))
+    }
+
+    /// The agent that acted for a node, if none does now.
+    pub(crate) fn former(&self, node: NodeId) -> Option<&Former> {
+        self.former.get(&node)
+    }
+
+    /// The caps that an agent that is gone may have left where a node's interface leads.
+    pub(crate) fn left_window(
+        &self,
+        now: Time,
+        node: &str,
+        interface: &str,
+        of: Option<Connection>,
+    ) -> Option<Caps> {
+        caps_of(self.left_things.get(&Thing::Window(node.into(), interface.into(), of), now)?)
+    }
+
+    /// The least time between acknowledgements likewise.
+    pub(crate) fn left_gap(&self, now: Time, node: &str, interface: &str) -> Option<Span> {
+        gap_of(self.left_things.get(&Thing::Gap(node.into(), interface.into()), now)?)
+    }
+
+    /// The class of a connection likewise.
+    pub(crate) fn left_class(&self, now: Time, connection: &Connection) -> Option<u8> {
+        class_of(self.left_things.get(&Thing::Priority(*connection), now)?)
+    }
+
+    /// All of those, by node.
+    pub(crate) fn all_former(&self) -> impl Iterator<Item = (NodeId, &Former)> {
+        self.former.iter().map(|(node, former)| (*node, former))
+    }
+
+    /// Nodes are forgotten: their numbers may be given to others.
+    pub(crate) fn forget_nodes(&mut self, nodes: &[NodeId]) {
+        for node in nodes {
+            self.former.remove(node);
+        }
     }
 
     pub(crate) fn acts_for(&self, channel: ChannelId, node: NodeId) -> bool {
@@ -708,6 +794,11 @@ impl Agents {
             confirm(connection, rate.filter(|_| number >= agent.completed));
         }
         agent.failures.applied(sequence);
+        if sequence >= agent.completed {
+            for thing in core::mem::take(&mut agent.settles) {
+                self.left_things.settle(&thing);
+            }
+        }
         if agent.unconfirmed.is_empty() {
             // The memory of a burst isn't kept for ever.
             agent.unconfirmed.shrink_to(UNCONFIRMED);
@@ -758,7 +849,8 @@ impl Agents {
     pub(crate) fn deadline(&self) -> Option<Time> {
         let renewal = self.renewals.first().map(|(at, _)| *at);
         let gone = self.gone.first_key_value().map(|(at, _)| *at);
-        [renewal, gone, self.left.first()].into_iter().flatten().min()
+        let left = [self.left.first(), self.left_things.first()];
+        [renewal, gone].into_iter().chain(left).flatten().min()
     }
 
     /// An agent has told of a connection that opened.
@@ -813,6 +905,7 @@ impl Agents {
         channel: ChannelId,
         everything: Everything,
         left: &[Connection],
+        left_things: Vec<Thing>,
     ) {
         let Some(agent) = self.agents.get_mut(&channel) else {
             return;
@@ -840,6 +933,7 @@ impl Agents {
         agent.grants = grants;
         agent.windows = windows.into_iter().map(|(key, caps)| (key, (caps, sequence))).collect();
         agent.gaps = gaps.into_iter().map(|(link, gap)| (link, (gap, sequence))).collect();
+        agent.settles = left_things;
         agent.batch.clear();
         agent.failures.begin_anew(sequence);
         batch.into_iter().for_each(|command| agent.send(command));
@@ -945,7 +1039,7 @@ mod tests {
         let mut view = View::new(&mut config).expect("a view");
         let mut agents = Agents::default();
         greet(&mut agents, &mut view, &cx, CHANNEL, "a").expect("it is new");
-        agents.retell(CHANNEL, Everything::default(), &[]);
+        agents.retell(CHANNEL, Everything::default(), &[], Vec::new());
         let commands = agents.take_commands(&cx, CHANNEL, |_| {}).expect("it has said hello");
         assert!(commands.complete && commands.sequence == 1 && commands.epoch == 4);
         let host = view.named("h").expect("it was learnt");

@@ -261,6 +261,7 @@ impl Controller {
         for connection in self.agents.left.take(now) {
             self.desired.confirm(connection, None);
         }
+        self.agents.left_things.take(now);
         self.forget_untold();
         // Last, for the policy has then been told all that has come up before.
         if self.decider.deadline().is_some_and(|deadline| deadline <= now) {

@@ -7,17 +7,19 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem::discriminant;
 
-use model::Caps;
+use model::{Caps, NodeId};
 use protocol::Connection;
 use protocol::agent::Command;
 use units::{Rate, Span};
+
+use crate::view::View;
 
 /// Most characters of a reason that are kept.
 const REASON: usize = 200;
 
 /// What a command is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Thing {
+pub(crate) enum Thing {
     Rate(Connection),
     Priority(Connection),
     Window(String, String, Option<Connection>),
@@ -42,6 +44,17 @@ impl Thing {
             Command::Sample { .. } => Self::Samples,
             Command::Count { .. } => Self::Counters,
             Command::Identify { .. } => Self::Processes,
+        }
+    }
+
+    /// The host or switch where it stands.
+    pub(crate) fn place(&self, view: &View) -> Option<NodeId> {
+        match self {
+            Self::Rate(connection) | Self::Priority(connection) => {
+                view.host_at(connection.source.ip())
+            }
+            Self::Window(node, ..) | Self::Gap(node, _) | Self::Watch(node, _) => view.named(node),
+            Self::Samples | Self::Counters | Self::Processes => None,
         }
     }
 
@@ -84,8 +97,24 @@ fn end_of(command: &Command) -> Command {
     }
 }
 
+/// The class that a command asks for.
+pub(crate) fn class_of(command: &Command) -> Option<u8> {
+    match command {
+        Command::Prioritize { priority, .. } => Some(*priority),
+        _ => None,
+    }
+}
+
+/// The least time between acknowledgements that a command asks for.
+pub(crate) fn gap_of(command: &Command) -> Option<Span> {
+    match command {
+        Command::Space { gap_ns, .. } => *gap_ns,
+        _ => None,
+    }
+}
+
 /// The caps that a command asks for.
-fn caps_of(command: &Command) -> Option<Caps> {
+pub(crate) fn caps_of(command: &Command) -> Option<Caps> {
     match command {
         Command::Window { cap, .. } => cap.map(Caps::from),
         Command::Prepare { caps, .. } => Some(*caps),
@@ -228,18 +257,20 @@ impl Failures {
 
     /// The least time between acknowledgements that stands where a node's interface leads.
     pub(crate) fn standing_gap(&self, node: &str, interface: &str) -> Option<Span> {
-        match self.stands.get(&Thing::Gap(node.into(), interface.into()))? {
-            Command::Space { gap_ns, .. } => *gap_ns,
-            _ => None,
-        }
+        gap_of(self.stands.get(&Thing::Gap(node.into(), interface.into()))?)
     }
 
     /// The class that stands of a connection.
     pub(crate) fn standing_class(&self, connection: &Connection) -> Option<u8> {
-        match self.stands.get(&Thing::Priority(*connection))? {
-            Command::Prioritize { priority, .. } => Some(*priority),
-            _ => None,
-        }
+        class_of(self.stands.get(&Thing::Priority(*connection))?)
+    }
+
+    /// The windows, classes and gaps that may stand: what is confirmed, and what was sent last.
+    pub(crate) fn may_stand(self) -> BTreeMap<Thing, Command> {
+        let mut all = self.stands;
+        let sent = self.unconfirmed.into_iter().map(|(_, command)| command);
+        all.extend(sent.filter(|of| !of.ends()).map(|of| (Thing::of(&of), of)));
+        all
     }
 
     /// How many windows, classes and gaps stand.

@@ -1,43 +1,53 @@
-//! Limits that stand though the agent that held them is gone: until its lease ends, or another says what stands.
+//! What stands though the agent that held it is gone: until its lease ends, or another says what stands.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use protocol::Connection;
 use units::Time;
 
-/// Connections whose limits were left behind by agents that are gone, each until a time at most.
-#[derive(Default)]
-pub(crate) struct Left {
-    until: BTreeMap<Connection, Time>,
-    by_time: BTreeSet<(Time, Connection)>,
+/// What agents that are gone have left behind, each thing until a time at most.
+pub(crate) struct Left<K, V = ()> {
+    until: BTreeMap<K, (Time, V)>,
+    by_time: BTreeSet<(Time, K)>,
 }
 
-impl Left {
-    pub(crate) fn insert(&mut self, connection: Connection, until: Time) {
-        self.settle(&connection);
-        self.until.insert(connection, until);
-        self.by_time.insert((until, connection));
+impl<K, V> Default for Left<K, V> {
+    fn default() -> Self {
+        Self { until: BTreeMap::new(), by_time: BTreeSet::new() }
+    }
+}
+
+impl<K: Ord + Clone, V> Left<K, V> {
+    pub(crate) fn insert(&mut self, thing: K, what: V, until: Time) {
+        self.settle(&thing);
+        self.by_time.insert((until, thing.clone()));
+        self.until.insert(thing, (until, what));
     }
 
-    /// Somebody says again what stands of a connection.
-    pub(crate) fn settle(&mut self, connection: &Connection) {
-        if let Some(until) = self.until.remove(connection) {
-            self.by_time.remove(&(until, *connection));
+    /// Somebody says again what stands of a thing.
+    pub(crate) fn settle(&mut self, thing: &K) {
+        if let Some((until, _)) = self.until.remove(thing) {
+            self.by_time.remove(&(until, thing.clone()));
         }
     }
 
-    /// Until when a limit stands at most.
-    pub(crate) fn until(&self, connection: &Connection) -> Option<Time> {
-        self.until.get(connection).copied()
+    /// Until when it stands at most.
+    pub(crate) fn until(&self, thing: &K) -> Option<Time> {
+        self.until.get(thing).map(|(until, _)| *until)
+    }
+
+    /// What may stand at `now`.
+    pub(crate) fn get(&self, thing: &K, now: Time) -> Option<&V> {
+        let (until, what) = self.until.get(thing)?;
+        (*until > now).then_some(what)
     }
 
     pub(crate) fn len(&self) -> usize {
         self.until.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection> {
-        self.until.keys()
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, Time)> {
+        self.until.iter().map(|(thing, (until, _))| (thing, *until))
     }
 
     /// When the first of them is over.
@@ -46,13 +56,14 @@ impl Left {
     }
 
     /// Takes out those whose lease is over by now.
-    pub(crate) fn take(&mut self, now: Time) -> Vec<Connection> {
+    pub(crate) fn take(&mut self, now: Time) -> Vec<K> {
         let mut over = Vec::new();
-        while let Some((at, connection)) = self.by_time.first().copied()
-            && at <= now
+        while let Some((at, _)) = self.by_time.first()
+            && *at <= now
+            && let Some((_, thing)) = self.by_time.pop_first()
         {
-            self.settle(&connection);
-            over.push(connection);
+            self.until.remove(&thing);
+            over.push(thing);
         }
         over
     }

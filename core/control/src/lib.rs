@@ -44,6 +44,7 @@ pub use record::Digest;
 pub use replay::{Configure, Replay, replay};
 pub use status::{
     AgentStatus, ApplicationFlows, ApplicationStatus, Asked, Bottleneck, CongestionStatus,
-    Counters, FlowExplanation, FlowStatus, JobExplanation, JobStatus, LinkStatus, ObjectivePart,
-    ObjectiveStatus, Rival, SharedLink, Status, SwitchStatus,
+    Counters, FlowExplanation, FlowStatus, FormerAgentStatus, JobExplanation, JobStatus,
+    LinkStatus, ObjectivePart, ObjectiveStatus, RefusalStatus, Rival, SharedLink, Status,
+    SwitchStatus,
 };

@@ -132,6 +132,8 @@ pub enum Closing {
     Outranked,
     /// The switch or agent asked for too much or said what can't be.
     Refused(Refusal),
+    /// The agent has said that it ends, and holds nothing.
+    Left,
 }
 
 impl fmt::Display for Closing {
@@ -143,6 +145,7 @@ impl fmt::Display for Closing {
                 f.write_str("the switch obeys a controller of a later epoch: stop one of the two")
             }
             Self::Refused(refusal) => refusal.fmt(f),
+            Self::Left => f.write_str("the agent has left, and holds nothing"),
         }
     }
 }

@@ -64,13 +64,18 @@ impl Orders {
         rates.min_by_key(|(rate, _)| *rate)
     }
 
+    /// Whether there is a limit of this name.
+    pub(crate) fn is_limited(&self, application: &str, job: Option<&str>) -> bool {
+        self.limited.contains_key(&key(application, job))
+    }
+
     /// Whether a limit can be set for one more.
     pub(crate) fn room_to_limit(
         &self,
         application: &str,
         job: Option<&str>,
     ) -> Result<(), Refusal> {
-        let is_new = !self.limited.contains_key(&key(application, job));
+        let is_new = !self.is_limited(application, job);
         room("application", if is_new { self.limited.len() } else { 0 })
     }
 

@@ -25,7 +25,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
 /// How every part begins; the version of the form is the last byte.
-pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x0e";
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x0f";
 
 /// The longest content of a record, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -166,6 +166,7 @@ const fn closing(why: &Closing) -> u8 {
         Closing::Replaced => 1,
         Closing::Outranked => 2,
         Closing::Refused(_) => 3,
+        Closing::Left => 4,
     }
 }
 
@@ -607,7 +608,7 @@ fields! {
     Act { at_s, by, order }
     StreamReport { flow, delivered_bytes, sender_queue_bytes, receiver_queue_bytes }
     ConnectionReport {
-        connection, delivered_bytes, unsent_bytes, in_flight_bytes, rtt_ns, retransmissions, processes
+        connection, delivered_bytes, unsent_bytes, in_flight_bytes, rtt_ns, processes
     }
     PortCount { node, interface, sent_bytes }
     Host { name, addresses }
@@ -677,6 +678,7 @@ tagged! {
         6 => Stale { epoch, obeys }
         7 => Failed { epoch, sequence, command, reason }
         8 => Ports { ports }
+        9 => Left {}
     }
     Command {
         0 => Pace { connection, rate_bps }

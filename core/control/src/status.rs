@@ -28,6 +28,8 @@ pub struct Status {
     pub switches: Vec<SwitchStatus>,
     /// Agents that are connected.
     pub agents: Vec<AgentStatus>,
+    /// Agents that were connected, as long as no other acts for their hosts.
+    pub former_agents: Vec<FormerAgentStatus>,
     /// Applications that have declared something.
     pub applications: Vec<ApplicationStatus>,
     /// All links.
@@ -85,6 +87,25 @@ pub struct AgentStatus {
     pub heard_ns: Time,
 }
 
+/// An agent that acted for hosts for which none acts now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FormerAgentStatus {
+    /// Who it had proved to be.
+    pub identity: String,
+    /// The hosts that it acted for.
+    pub hosts: Vec<String>,
+    /// Since when it is gone.
+    pub since_ns: Time,
+    /// Whether it said that it ends and holds nothing; else its connection was lost.
+    pub left: bool,
+    /// What may stand at its hosts until leases are over: rates, windows, classes and times between
+    /// acknowledgements.
+    pub may_stand: usize,
+    /// When the last of these leases is over, if any isn't.
+    pub until_ns: Option<Time>,
+}
+
 /// An application.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -99,10 +120,22 @@ pub struct ApplicationStatus {
     pub flows: usize,
     /// Declarations that were refused, those among them that couldn't be read.
     pub refused: u64,
+    /// Why the last of these were, the newest at the end; one that comes again and again is told once.
+    pub refusals: Vec<RefusalStatus>,
     /// Flows whose declaration was contradicted by measurement.
     pub contradicted: u64,
     /// What is kept of it takes about so many bytes.
     pub memory_bytes: u64,
+}
+
+/// A declaration that was refused.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RefusalStatus {
+    /// When.
+    pub at_ns: Time,
+    /// The field, what is wrong with it, and the remedy: its first 200 characters.
+    pub reason: String,
 }
 
 /// A directed link.

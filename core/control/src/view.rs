@@ -379,16 +379,17 @@ impl View {
     }
 
     /// Forgets hosts that agents named, that were never seen at a port, and for which none `acts` for so long; not those
-    /// that are `in_use`, for their numbers are given again.
+    /// that are `in_use`, for their numbers are given again. Those that are forgotten.
     pub(crate) fn forget_named(
         &mut self,
         now: Time,
         memory: Span,
         acts: impl Fn(NodeId) -> bool,
         in_use: impl FnOnce() -> BTreeSet<NodeId>,
-    ) {
+    ) -> Vec<NodeId> {
+        let mut forgotten = Vec::new();
         if now.since(self.looked) < LOOK {
-            return;
+            return forgotten;
         }
         self.looked = now;
         let mut over = Vec::new();
@@ -400,7 +401,7 @@ impl View {
             }
         }
         if over.is_empty() {
-            return;
+            return forgotten;
         }
         let in_use = in_use();
         over.retain(|node| !in_use.contains(node));
@@ -419,7 +420,9 @@ impl View {
             self.names.remove(&name);
             self.learnt -= 1;
             self.vacant.push(node);
+            forgotten.push(node);
         }
+        forgotten
     }
 
     fn add_node(&mut self, name: String, kind: NodeKind) -> Option<NodeId> {

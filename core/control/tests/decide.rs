@@ -29,7 +29,6 @@ fn report(connection: Connection, delivered: u64, unsent: u64) -> ConnectionRepo
         unsent_bytes: Bytes::new(unsent),
         in_flight_bytes: Bytes::ZERO,
         rtt_ns: Span::from_micros(100),
-        retransmissions: 0,
         processes: Vec::new(),
     }
 }

@@ -187,7 +187,6 @@ fn measures_grow_old_and_a_connection_that_nobody_has_is_told() {
             unsent_bytes: Bytes::ZERO,
             in_flight_bytes: Bytes::ZERO,
             rtt_ns: Span::ZERO,
-            retransmissions: 0,
             processes: Vec::new(),
         }],
     };
@@ -227,7 +226,6 @@ fn connections_of_addresses_that_no_host_has_are_nobodys_fault() {
             unsent_bytes: Bytes::ZERO,
             in_flight_bytes: Bytes::ZERO,
             rtt_ns: Span::ZERO,
-            retransmissions: 0,
             processes: Vec::new(),
         };
         let report = Report::Connections { sampled_ns: rig.now, connections: vec![report] };
@@ -268,7 +266,6 @@ fn a_limit_counts_once_a_sample_has_its_connection() {
         unsent_bytes: Bytes::ZERO,
         in_flight_bytes: Bytes::ZERO,
         rtt_ns: Span::ZERO,
-        retransmissions: 0,
         processes: Vec::new(),
     };
     let (enforced, by) = sample(&mut rig, vec![report]);
@@ -311,7 +308,6 @@ fn foreign_connections_in_a_report_are_left_out_and_told() {
         unsent_bytes: Bytes::ZERO,
         in_flight_bytes: Bytes::ZERO,
         rtt_ns: Span::ZERO,
-        retransmissions: 0,
         processes: Vec::new(),
     });
     for _ in 0..2 {
@@ -346,7 +342,6 @@ fn what_an_agent_said_goes_with_it() {
             unsent_bytes: Bytes::ZERO,
             in_flight_bytes: Bytes::ZERO,
             rtt_ns: Span::ZERO,
-            retransmissions: 0,
             processes: Vec::new(),
         }];
         let report = Report::Connections { sampled_ns: rig.now, connections: reports.to_vec() };
@@ -631,4 +626,77 @@ fn a_failure_is_over_once_a_later_rate_stands() {
     let why = shown(&rig);
     assert_eq!((why.flow.enforced_bps, why.flow.failed), (rate_bps, None));
     assert_eq!(why.by, "agent h0, by pacing");
+}
+
+/// What the status says of agents that are gone: whether each has left, and what may stand of it.
+fn former(rig: &Rig) -> Vec<(String, bool, usize)> {
+    let status = rig.controller.at(rig.now).status();
+    let all = status.former_agents.into_iter();
+    all.map(|of| (of.identity, of.left, of.may_stand)).collect()
+}
+
+#[test]
+fn an_agent_that_leaves_holds_nothing_at_once() {
+    let (mut rig, agent) = held();
+    rig.input(Input::Reported(agent, &Report::Left {})).unwrap();
+    assert_eq!(former(&rig), [("h0".into(), true, 0)]);
+    let why = shown(&rig);
+    assert_eq!(why.flow.enforced_bps, None);
+    assert_eq!(
+        why.by,
+        "nobody: no agent is connected for h0: agent h0 has left, and holds nothing"
+    );
+    assert!(rig.closed.iter().any(|why| why.contains("has left")), "{:?}", rig.closed);
+    // It has said its last word.
+    assert!(rig.input(Input::Reported(agent, &Report::Left {})).is_err());
+    rig.agent("h0", &[0]);
+    assert_eq!(former(&rig), []);
+    assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)));
+}
+
+#[test]
+fn what_an_agent_held_whose_connection_is_lost_is_told_until_its_lease_ends() {
+    let (mut rig, agent) = held();
+    rig.input(Input::AgentGone(agent)).unwrap();
+    assert_eq!(former(&rig), [("h0".into(), false, 1)]);
+    assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)));
+    let said = "nobody: no agent is connected for h0: the connection of agent h0 was lost; \
+                5 Mbit/s of the last one may stand until its lease ends";
+    assert_eq!(shown(&rig).by, said);
+    rig.pass(SECOND * 11);
+    assert_eq!(former(&rig), [("h0".into(), false, 0)]);
+    assert_eq!(shown(&rig).flow.enforced_bps, None);
+}
+
+/// An agent speaks for itself: neither what another holds nor what another left behind is over by its word.
+#[test]
+fn who_leaves_lifts_what_no_other_holds() {
+    let (mut rig, agent) = held();
+    let other = rig.agent("h1", &[1]);
+    rig.input(Input::Reported(other, &Report::Left {})).unwrap();
+    assert_eq!(former(&rig), [("h1".into(), true, 0)]);
+    assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)));
+    rig.input(Input::AgentGone(agent)).unwrap();
+    // Another comes for its host, and leaves before it has confirmed that nothing stands there.
+    let peer = rig.peer();
+    rig.input(Input::AgentConnected { channel: peer, identity: "rogue" }).unwrap();
+    let host = Host { name: "h0".into(), addresses: vec![address(0)] };
+    let hello = Report::Hello { hosts: vec![host], capabilities: vec![], epoch: 0 };
+    let mut out = Vec::new();
+    let mut input = |input| in_memory::step(&mut rig.controller, rig.now, input, &mut out);
+    input(Input::Reported(peer, &hello)).unwrap();
+    input(Input::Reported(peer, &Report::Left {})).unwrap();
+    assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)));
+    let rogue = former(&rig).into_iter().find(|(who, ..)| who == "rogue");
+    assert_eq!(rogue, Some(("rogue".into(), true, 1)));
+}
+
+/// An agent that reports as much as it may in a second gets to say that it leaves.
+#[test]
+fn who_leaves_is_always_heard() {
+    let (mut rig, agent) = held();
+    let opened = Report::Opened { connection: connection(0, 2, 9) };
+    while rig.input(Input::Reported(agent, &opened)).is_ok() {}
+    rig.input(Input::Reported(agent, &Report::Left {})).unwrap();
+    assert_eq!(former(&rig), [("h0".into(), true, 0)]);
 }

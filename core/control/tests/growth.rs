@@ -129,7 +129,6 @@ fn reported(number: u32) -> ConnectionReport {
         unsent_bytes: Bytes::ZERO,
         in_flight_bytes: Bytes::ZERO,
         rtt_ns: SECOND,
-        retransmissions: 0,
         processes: Vec::new(),
     }
 }

@@ -202,7 +202,6 @@ fn report() -> impl Strategy<Value = Report> {
                             unsent_bytes: Bytes::new(unsent),
                             in_flight_bytes: Bytes::MAX,
                             rtt_ns: Span::MAX,
-                            retransmissions: u32::MAX,
                             processes,
                         }
                     });
@@ -230,6 +229,7 @@ fn report() -> impl Strategy<Value = Report> {
         (any::<u64>(), any::<u64>())
             .prop_map(|(epoch, sequence)| Report::Applied { epoch, sequence }),
         (any::<u64>(), any::<u64>()).prop_map(|(epoch, obeys)| Report::Stale { epoch, obeys }),
+        Just(Report::Left {}),
         (0..3_u64, any::<u64>(), packets()).prop_map(|(epoch, sequence, connection)| {
             let command = Command::Pace { connection, rate_bps: None };
             Report::Failed { epoch, sequence, command, reason: "no".repeat(1_000) }

@@ -42,7 +42,6 @@ fn standing(connection: Connection, delivered: u64, unsent: u64) -> ConnectionRe
         unsent_bytes: Bytes::new(unsent),
         in_flight_bytes: Bytes::ZERO,
         rtt_ns: Span::ZERO,
-        retransmissions: 0,
         processes: Vec::new(),
     }
 }

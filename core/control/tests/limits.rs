@@ -104,7 +104,6 @@ fn reports_beyond_the_limit_are_refused_and_the_others_count() {
             unsent_bytes: Bytes::new(1_000_000),
             in_flight_bytes: Bytes::ZERO,
             rtt_ns: Span::from_micros(100),
-            retransmissions: 0,
             processes: Vec::new(),
         }],
     };
@@ -160,7 +159,6 @@ fn a_report_of_too_many_connections_is_refused_whole() {
                 unsent_bytes: Bytes::ZERO,
                 in_flight_bytes: Bytes::ZERO,
                 rtt_ns: Span::from_micros(100),
-                retransmissions: 0,
                 processes: Vec::new(),
             });
             let connections = connections.collect();

@@ -352,7 +352,6 @@ fn a_flow_without_ports_has_one_meter_as_long_as_it_lasts() {
         unsent_bytes: Bytes::new(1_000),
         in_flight_bytes: Bytes::ZERO,
         rtt_ns: Span::ZERO,
-        retransmissions: 0,
         processes: Vec::new(),
     };
     let connections = vec![report(1), report(2)];

@@ -7,7 +7,7 @@ use in_memory::{Rig, SECOND, Shape, connection, even, metered};
 use protocol::application::Declaration;
 use protocol::operator::{Act, Order};
 use units::{Rate, Span};
-use watermaster_control::{Input, Refusal};
+use watermaster_control::{Change, Input, Refusal, Tenant};
 
 fn act(order: Order) -> Act {
     Act { at_s: 1_000, by: "operator me".into(), order }
@@ -309,13 +309,50 @@ fn a_limit_that_can_not_be_is_refused() {
         assert_eq!(give(&mut rig, order).unwrap_err().field, field);
     }
     // One that was to end while no controller ran is ended by who keeps the time.
-    let act = act(bps(Rate::from_mbps(1), Some(1)));
-    rig.input(Input::Ordered { act: &act, again: true }).unwrap();
+    let ending = act(bps(Rate::from_mbps(1), Some(1)));
+    rig.input(Input::Ordered { act: &ending, again: true }).unwrap();
     for number in 1..1_000 {
-        give(&mut rig, limit(&format!("x{number}"), None, 1)).unwrap();
+        let act = act(limit(&format!("x{number}"), None, 1));
+        rig.input(Input::Ordered { act: &act, again: true }).unwrap();
     }
+    rig.start("x", "j");
     assert!(give(&mut rig, limit("x", None, 1)).unwrap_err().reason.contains("end some"));
     give(&mut rig, limit("x1", None, 2)).unwrap();
+}
+
+/// A limit of a name that nobody bears would be no limit, unsaid.
+#[test]
+fn what_nobody_knows_can_not_be_limited() {
+    let mut rig = rig();
+    let refused = |rig: &mut Rig, application, job| {
+        give(rig, limit(application, job, 1)).map_err(|refusal| (refusal.field, refusal.reason))
+    };
+    let (field, reason) = refused(&mut rig, "nobody", None).unwrap_err();
+    assert_eq!(field, "application");
+    assert!(reason.contains("has declared nothing; see the status"), "{reason}");
+    rig.start("x", "j");
+    let (field, reason) = refused(&mut rig, "x", Some("k")).unwrap_err();
+    assert_eq!(field, "job");
+    assert!(reason.contains("`watermaster explain x` shows its jobs"), "{reason}");
+    for job in [None, Some("j")] {
+        refused(&mut rig, "x", job).unwrap();
+    }
+    // What stands can be changed whoever is there.
+    give(&mut rig, Order::Evict { application: "x".into() }).unwrap();
+    refused(&mut rig, "x", Some("j")).unwrap();
+    assert_eq!(rig.controller.at(rig.now).orders().len(), 2);
+    // A tenant can be limited before it comes.
+    let tenant = Tenant {
+        application: "later".into(),
+        hosts: vec!["h0".into()],
+        ports: vec![],
+        cgroups: vec![],
+        jobs: None,
+        flows: None,
+    };
+    rig.reload(Change { tenants: Some(vec![tenant]), ..Change::default() });
+    refused(&mut rig, "later", None).unwrap();
+    assert!(refused(&mut rig, "nobody", None).is_err());
 }
 
 #[test]

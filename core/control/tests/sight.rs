@@ -39,7 +39,6 @@ fn sample(rig: &mut Rig, agent: ChannelId, seen: &[Seen]) {
         unsent_bytes: Bytes::new(*unsent),
         in_flight_bytes: Bytes::ZERO,
         rtt_ns: Span::ZERO,
-        retransmissions: 0,
         processes: group.iter().map(|group| Process::Cgroup((*group).into())).collect(),
     });
     let connections = connections.collect();

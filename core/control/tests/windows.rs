@@ -272,7 +272,6 @@ fn waiting(rig: &mut Rig, unsent: &[(u16, u64)]) -> Vec<Command> {
         unsent_bytes: Bytes::new(unsent),
         in_flight_bytes: Bytes::ZERO,
         rtt_ns: Span::ZERO,
-        retransmissions: 0,
         processes: Vec::new(),
     };
     let connections = unsent.iter().map(report).collect();
@@ -293,7 +292,6 @@ fn what_agents_sample_of_round_trips_is_told() {
             unsent_bytes: Bytes::ZERO,
             in_flight_bytes: Bytes::ZERO,
             rtt_ns: Span::from_micros(us),
-            retransmissions: 0,
             processes: Vec::new(),
         };
         let report = Report::Connections { sampled_ns: rig.now, connections: vec![report] };
@@ -932,7 +930,6 @@ fn a_flow_that_enters_again_is_held_to_nothing() {
         unsent_bytes: Bytes::ZERO,
         in_flight_bytes: Bytes::ZERO,
         rtt_ns: Span::ZERO,
-        retransmissions: 0,
         processes: Vec::new(),
     }];
     let report = Report::Connections { sampled_ns: rig.now, connections };
@@ -1151,7 +1148,6 @@ fn what_is_declared_after_it_was_seen_is_one_flow() {
                 unsent_bytes: Bytes::new(1),
                 in_flight_bytes: Bytes::ZERO,
                 rtt_ns: Span::ZERO,
-                retransmissions: 0,
                 processes: vec![],
             }];
             let sample = Report::Connections { sampled_ns: rig.now, connections };
@@ -1187,7 +1183,6 @@ fn a_connection_that_joins_has_its_flows_window() {
         unsent_bytes: Bytes::new(1_000),
         in_flight_bytes: Bytes::ZERO,
         rtt_ns: Span::ZERO,
-        retransmissions: 0,
         processes: Vec::new(),
     }];
     let report = Report::Connections { sampled_ns: rig.now, connections };
@@ -1498,7 +1493,6 @@ fn what_a_connection_delivered_before_its_flow_is_not_the_flows() {
             unsent_bytes: Bytes::new(1),
             in_flight_bytes: Bytes::ZERO,
             rtt_ns: Span::ZERO,
-            retransmissions: 0,
             processes: vec![],
         };
         let report = Report::Connections { sampled_ns: rig.now, connections: vec![report] };
@@ -1541,7 +1535,6 @@ fn what_an_agent_samples_first_says_what_goes_on_when_its_ports_tell_of_it() {
             unsent_bytes: Bytes::new(1),
             in_flight_bytes: Bytes::ZERO,
             rtt_ns: Span::ZERO,
-            retransmissions: 0,
             processes: vec![],
         };
         let mut reports = Vec::new();
@@ -1587,7 +1580,6 @@ fn samples(rig: &mut Rig, connections: &[Connection]) {
         unsent_bytes: Bytes::ZERO,
         in_flight_bytes: Bytes::ZERO,
         rtt_ns: Span::ZERO,
-        retransmissions: 0,
         processes: vec![],
     };
     let connections = connections.iter().map(report).collect();
@@ -1747,4 +1739,58 @@ fn connections_for_which_there_is_no_room_are_counted() {
     assert!(problems(&rig).contains(&full.into()));
     rig.told(Input::Reported(rig.channel, &Report::Closed { connection: connection(1) }));
     assert_eq!(problems(&rig), before);
+}
+
+/// Windows, classes and times between acknowledgements that an agent may still hold whose connection is lost are told
+/// as its rates are: until the lease ends, or another agent says what stands.
+#[test]
+fn what_a_lost_agent_may_hold_beside_rates_is_told_until_its_lease_ends() {
+    const MAY: &str = "of the last one may stand until its lease ends";
+    let lost = || {
+        let mut rig = Rig::with_a_flow();
+        rig.decided([
+            window(Some(FLOW), Some(NARROW)),
+            Directive::Prioritize { flow: FLOW, priority: 2 },
+            space(Some(Span::from_micros(120))),
+        ]);
+        assert!(!by(&rig).contains(MAY), "{}", by(&rig));
+        rig.told(Input::AgentGone(rig.channel));
+        rig
+    };
+    let may_stand = |rig: &Rig| {
+        let former = rig.controller.at(rig.now).status().former_agents;
+        former.iter().map(|agent| agent.may_stand).sum::<usize>()
+    };
+    let freeze = |rig: &mut Rig| {
+        let act = Act { at_s: 1, by: "me".into(), order: Order::Freeze { reason: None } };
+        rig.told(Input::Ordered { act: &act, again: false });
+        rig.controller.at(rig.now).status().problems.swap_remove(0)
+    };
+    let mut rig = lost();
+    for what in [NARROWED, "class 2", "acknowledgements 120 us apart at s0"] {
+        assert!(by(&rig).contains(&format!("{what} {MAY}")), "{what}: {}", by(&rig));
+    }
+    assert_eq!(may_stand(&rig), 3);
+    let problem = freeze(&mut rig);
+    assert!(problem.contains("but 3 of before still stand"), "{problem}");
+    for what in [NARROWED, "class 2", "acknowledgements 120 us apart at s0"] {
+        assert!(by(&rig).contains(&format!("{what} of before, until")), "{what}: {}", by(&rig));
+    }
+    rig.now = rig.now + Span::from_secs(11);
+    rig.told(Input::Tick);
+    assert!(!by(&rig).contains("of before"), "{}", by(&rig));
+    assert_eq!(may_stand(&rig), 0);
+    // The next agent has confirmed what stands.
+    let mut rig = lost();
+    rig.connect();
+    assert!(!by(&rig).contains(MAY), "{}", by(&rig));
+    let problem = freeze(&mut rig);
+    assert!(problem.contains("no limit is in force"), "{problem}");
+    // One that leaves holds none of it.
+    let mut rig = Rig::with_a_flow();
+    rig.decided([window(Some(FLOW), Some(NARROW))]);
+    let left = Input::Reported(rig.channel, &Report::Left {});
+    rig.controller.observe(rig.now, left).unwrap();
+    assert_eq!(may_stand(&rig), 0);
+    assert!(by(&rig).contains("has left, and holds nothing"), "{}", by(&rig));
 }

@@ -103,6 +103,9 @@ pub enum Report {
         /// The epoch that the agent obeys.
         obeys: u64,
     },
+    /// The agent ends in order and has let go of all that it was told to hold; a connection that is idle goes
+    /// unheld with its next acknowledgement. Its last word: the controller closes the connection.
+    Left {},
 }
 
 /// A host and how it is reached.
@@ -131,8 +134,6 @@ pub struct ConnectionReport {
     pub in_flight_bytes: Bytes,
     /// Smoothed round-trip time.
     pub rtt_ns: Span,
-    /// Segments sent again.
-    pub retransmissions: u32,
     /// Who has its source, of those that the controller asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<Process>,

@@ -27,9 +27,6 @@ use core::net::{SocketAddr, SocketAddrV4};
 
 use serde::{Deserialize, Serialize};
 
-/// The version of the messages, and the first part of every path they are sent to.
-pub const VERSION: u32 = 1;
-
 /// Who has an end of a connection, where its port is the kernel's choice.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -226,14 +226,17 @@ impl Actuator {
     }
 
     /// Lets all connections go.
-    pub fn stop(self) {
-        match self.pacer.stop(&self.namespaces) {
+    pub fn stop(self) -> bool {
+        let stopped = self.pacer.stop(&self.namespaces);
+        let is_free = stopped.is_ok();
+        match stopped {
             Ok(kernel::Stopped::Clean) => tracing::info!("all connections let go"),
             Ok(kernel::Stopped::Lingering { held }) => {
                 tracing::warn!(held, "connections are let go with their next acknowledgement");
             }
             Err(error) => tracing::error!(%error, "leases end by themselves"),
         }
+        is_free
     }
 
     /// Says why the connections of a process aren't found. Once: it is looked for them with every sample.
@@ -330,7 +333,6 @@ impl agent::Actuator for Actuator {
             unsent_bytes: each.unsent,
             in_flight_bytes: each.in_flight,
             rtt_ns: each.round_trip,
-            retransmissions: each.retransmissions,
             processes: looked_for
                 .iter()
                 .filter(|(_, sockets)| sockets.have(each))

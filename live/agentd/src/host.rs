@@ -172,9 +172,9 @@ impl Host {
         self.agent.disconnected();
     }
 
-    /// Lets all connections go.
-    pub fn stop(self) {
-        self.actuator.stop();
+    /// Lets all connections go; whether that could be done.
+    pub fn stop(self) -> bool {
+        self.actuator.stop()
     }
 }
 

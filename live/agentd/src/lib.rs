@@ -18,16 +18,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use document::DocumentError;
-use protocol::agent::Commands;
+use protocol::agent::{Commands, Report};
 use protocol::backoff::Backoff;
 use rand::RngExt as _;
 use rustls::ClientConfig;
-use tokio::io::BufReader;
+use tokio::io::{BufReader, ReadHalf, WriteHalf};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, timeout, timeout_at};
 use units::Span;
+use wire::client::Exchange;
 use wire::identity::Role;
-use wire::lines::Lines;
+use wire::lines::{LineError, Lines};
 use wire::tls;
 
 use host::Host;
@@ -36,6 +37,8 @@ use settings::Settings;
 
 /// Longest line of commands that is read.
 const LINE: usize = 64 << 20;
+/// How long one that ends waits for the controller to hear so.
+const FAREWELL: Duration = Duration::from_secs(1);
 const SILENCE: Duration = duration(protocol::agent::SILENCE);
 /// Why a connection ends where nothing is left to do.
 const GONE: &str = "something that is governed is gone";
@@ -97,17 +100,48 @@ pub async fn run(path: &Path) -> Result<(), StartError> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let config = settings.tls.as_ref().map(tls::client).transpose()?.map(Arc::new);
     let mut host = Host::start(&settings)?;
+    let mut open = None;
     tracing::info!(agent = settings.name, controller = %settings.controllers, "agent ready");
-    tokio::select! {
-        lost = converse(&mut settings, config.as_ref(), &mut host) => {
-            host.stop();
-            return Err(lost.into());
-        }
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    let lost = tokio::select! {
+        lost = converse(&mut settings, config.as_ref(), &mut host, &mut open) => Some(lost),
+        _ = terminate.recv() => None,
+        _ = interrupt.recv() => None,
+    };
+    if host.stop()
+        && let Some(connection) = open
+    {
+        leave(connection).await;
     }
-    host.stop();
-    Ok(())
+    lost.map_or(Ok(()), |lost| Err(lost.into()))
+}
+
+/// A connection to the controller.
+struct Connection {
+    lines: Lines<BufReader<ReadHalf<Exchange>>>,
+    outgoing: Outgoing<WriteHalf<Exchange>>,
+}
+
+/// Tells the controller that nothing is held any more, and waits a moment for it to close the connection.
+async fn leave(mut connection: Connection) {
+    let Connection { lines, outgoing } = &mut connection;
+    let said = async {
+        outgoing.tell(&Report::Left {})?;
+        loop {
+            tokio::select! {
+                sent = outgoing.send() => sent?,
+                // What it says meanwhile comes too late.
+                next = lines.next::<Commands>() => {
+                    if !matches!(next, Ok(Some(_)) | Err(LineError::Json(_))) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    };
+    let said: Result<std::io::Result<()>, _> = timeout(FAREWELL, said).await;
+    if !matches!(said, Ok(Ok(()))) {
+        tracing::warn!("the controller didn't hear that nothing is held any more");
+    }
 }
 
 /// Connects again and again, until something is gone that it governs.
@@ -115,12 +149,17 @@ async fn converse(
     settings: &mut Settings,
     config: Option<&Arc<ClientConfig>>,
     host: &mut Host,
+    open: &mut Option<Connection>,
 ) -> kernel::Error {
     let mut backoff = Backoff::default();
     loop {
         let began = Instant::now();
-        let why = once(settings, config, host).await;
+        let why = once(settings, config, host, open).await;
         host.disconnected();
+        if let Some(lost) = host.lost() {
+            return lost;
+        }
+        *open = None;
         let stood = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         backoff.stood(Span::from_nanos(stood));
         let wait = backoff.wait(rand::rng().random());
@@ -132,11 +171,12 @@ async fn converse(
     }
 }
 
-/// One connection; why it ended.
+/// One connection, which is `open` meanwhile; why it ended.
 async fn once(
     settings: &mut Settings,
     config: Option<&Arc<ClientConfig>>,
     host: &mut Host,
+    open: &mut Option<Connection>,
 ) -> String {
     let client = match host.meanwhile(settings.controllers.connect(config, SILENCE)).await {
         Some(Ok(client)) => client,
@@ -153,8 +193,9 @@ async fn once(
     tracing::info!(controller = %settings.controllers.leader(), "connected");
     let mut moved = std::pin::pin!(settings.controllers.moved(config));
     let (reader, writer) = tokio::io::split(stream);
-    let mut lines = Lines::new(BufReader::new(reader), LINE);
-    let mut outgoing = Outgoing::new(writer);
+    let lines = Lines::new(BufReader::new(reader), LINE);
+    let Connection { lines, outgoing } =
+        open.insert(Connection { lines, outgoing: Outgoing::new(writer) });
     let mut reports = vec![host.hello(settings)];
     let mut heard = Instant::now();
     loop {
@@ -196,10 +237,11 @@ async fn once(
 mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
-    use protocol::agent::{Command, Report};
+    use protocol::agent::Command;
     use testing::wait::PATIENCE;
-    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
+    use units::Rate;
 
     use super::*;
     use crate::rig::{Rig, commands};
@@ -269,12 +311,42 @@ mod tests {
             controller.hear().await
         };
         tokio::select! {
-            why = once(&mut settings, None, &mut host) => {
+            why = once(&mut settings, None, &mut host, &mut None) => {
                 assert_eq!(why, agent::Lapse::Ended.to_string());
             }
             heard = controller => panic!("it goes on: {heard:?}"),
         }
         host.stop();
+    }
+
+    /// It says so once its limits are lifted, and waits for nobody who doesn't answer.
+    #[tokio::test]
+    async fn one_that_ends_says_that_it_holds_nothing() {
+        let Some(rig) = Rig::new() else { return };
+        let (listener, mut settings) = listening(&rig).await;
+        let mut host = Host::start(&settings).unwrap();
+        let (connection, ..) = rig.connect();
+        let pace = Command::Pace { connection, rate_bps: Some(Rate::from_mbps(1)) };
+        let mut open = None;
+        let mut controller = tokio::select! {
+            lost = converse(&mut settings, None, &mut host, &mut open) => panic!("{lost}"),
+            controller = async {
+                let mut controller = Controller::accept(&listener).await;
+                controller.tell(&commands(1, true, vec![pace])).await;
+                let answer = controller.hear().await;
+                assert_eq!(answer, Some(Report::Applied { epoch: 1, sequence: 1 }));
+                controller
+            } => controller,
+        };
+        assert!(host.stop());
+        let heard = async {
+            let said = controller.hear().await;
+            (said, controller)
+        };
+        let began = Instant::now();
+        let (_, (said, _silent)) = tokio::join!(leave(open.unwrap()), heard);
+        assert_eq!(said, Some(Report::Left {}));
+        assert!(began.elapsed() >= FAREWELL, "it has waited for an answer");
     }
 
     /// Until then it would say that all is carried out, at what nothing passes any more.
@@ -300,7 +372,8 @@ mod tests {
                 std::fs::remove_dir(&group).unwrap();
                 std::fs::create_dir(&group).unwrap();
             }
-            let ended = timeout(PATIENCE, converse(&mut settings, None, &mut host)).await;
+            let ended =
+                timeout(PATIENCE, converse(&mut settings, None, &mut host, &mut None)).await;
             let said = ended.expect("it goes on").to_string();
             host.stop();
             assert!(said.contains(&format!("{replaced} ")) && said.contains(" is gone"), "{said}");
@@ -329,7 +402,7 @@ mod tests {
             }
         };
         tokio::select! {
-            lost = converse(&mut settings, None, &mut host) => panic!("{lost}"),
+            lost = converse(&mut settings, None, &mut host, &mut None) => panic!("{lost}"),
             () = controller => {}
         }
         host.stop();

@@ -151,6 +151,7 @@ pub async fn run(
                 match reload(path, &ground.certificates, &term.hub).await {
                     Ok((fresh, policy, read)) => {
                         source = read;
+                        ground.measures.reloaded(None);
                         match kept.differs(&fresh)[..] {
                             [] => tracing::info!(policy, "configuration read again"),
                             ref other => tracing::warn!(
@@ -161,7 +162,10 @@ pub async fn run(
                         }
                         warn_of(&policy);
                     }
-                    Err(error) => tracing::error!(%error, "configuration kept as it was"),
+                    Err(error) => {
+                        tracing::error!(%error, "configuration kept as it was");
+                        ground.measures.reloaded(Some(error.to_string()));
+                    }
                 }
             }
             office = turned(&mut stand, &mut term, state.epoch) => {

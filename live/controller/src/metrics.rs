@@ -42,6 +42,8 @@ pub struct Measures {
     /// When the last of them came, whose it was, and what is wrong with it.
     last_unreadable: Mutex<Option<(Instant, String)>>,
     recorder: Mutex<Recording>,
+    /// Why the last reload failed, if it did.
+    reload: Mutex<Option<String>>,
     /// What happened lately.
     pub journal: Arc<Journal>,
     /// Our own certificates, and when each ends, in seconds since 1970.
@@ -88,6 +90,7 @@ impl Default for Measures {
             unreadable: AtomicU64::new(0),
             last_unreadable: Mutex::new(None),
             recorder: Mutex::new(Recording::Off),
+            reload: Mutex::default(),
             journal: Arc::default(),
             certificates: Mutex::default(),
             recorded_bytes: AtomicU64::new(0),
@@ -150,6 +153,19 @@ impl Measures {
         let last = self.last_unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let last = last.filter(|(at, _)| now.saturating_duration_since(*at) <= OVER);
         last.map(|(_, told)| told)
+    }
+
+    /// The configuration was read again; or it wasn't, and why.
+    pub fn reloaded(&self, failed: Option<String>) {
+        *self.reload.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+    }
+
+    /// That the last reload failed, if it did.
+    pub fn reload_failed(&self) -> Option<String> {
+        let why = self.reload.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some(format!(
+            "the last reload failed, so that configuration and certificates are as before: {why}; mend it and reload again"
+        ))
     }
 
     /// Recording has begun or had to stop.
@@ -441,6 +457,11 @@ fn stands(
         ("orders", "Orders of operators that stand", count(status.orders.len())),
         ("problems", "Things that are not as they should be", count(status.problems.len())),
         ("recorder_stopped", "Whether recording had to stop", u64::from(stopped)),
+        (
+            "reload_failed",
+            "Whether the last reload failed",
+            u64::from(measures.reload_failed().is_some()),
+        ),
     ]
 }
 
@@ -462,6 +483,22 @@ mod tests {
         let text =
             measures.encode(&Counters::default(), &Status::default(), true, 0).expect("a text");
         assert!(text.contains("watermaster_long_turns_total 1\n"), "{text}");
+    }
+
+    #[test]
+    fn a_reload_that_failed_is_told_until_one_succeeds() {
+        let measures = Measures::default();
+        let gauge = |measures: &Measures| {
+            let text = measures.encode(&Counters::default(), &Status::default(), true, 0);
+            let text = text.expect("a text");
+            text.contains("watermaster_reload_failed 1\n")
+        };
+        assert_eq!((measures.reload_failed(), gauge(&measures)), (None, false));
+        measures.reloaded(Some("ca.crl: no list".into()));
+        let told = measures.reload_failed().expect("it failed");
+        assert!(told.contains("as before: ca.crl: no list; mend it") && gauge(&measures), "{told}");
+        measures.reloaded(None);
+        assert_eq!((measures.reload_failed(), gauge(&measures)), (None, false));
     }
 
     /// Whatever alert rules and the dashboard ask for is told.

@@ -458,6 +458,10 @@ impl Owner {
                         gone.push(Input::AgentGone(channel));
                     }
                 }
+                Output::CloseAgent(channel, Closing::Left) => {
+                    tracing::info!(channel = channel.0, "agent left; it holds nothing");
+                    self.agents.remove(&channel);
+                }
                 Output::CloseAgent(channel, why) => {
                     closing("agent", channel, &why);
                     self.agents.remove(&channel);

@@ -348,26 +348,41 @@ fn read_agent(fields: &mut Fields<'_>, node: &str, control: &mut Config) -> Read
     Ok(())
 }
 
+/// The members of a list that grants something. An empty one says neither all nor nothing.
+fn granted<'a>(value: &Value<'a>, most: usize, what: &str) -> Read<Vec<Value<'a>>> {
+    let members = value.list(most)?;
+    if members.is_empty() {
+        return Err(value.error(format_args!("is empty; write {what}")));
+    }
+    Ok(members)
+}
+
 /// `[[tenant]]`: who may declare what.
 fn read_tenants(root: &mut Fields<'_>, control: &mut Config) -> Read<()> {
     let names = topology::names(&control.topology, |kind| kind == NodeKind::Host);
     let (mut applications, mut groups) = (Once::default(), Once::default());
     let mut named: BTreeMap<String, usize> = BTreeMap::new();
     let mut tenants = Vec::new();
-    for value in root.tables("tenant", MOST)? {
+    let all = "a [[tenant]], or leave it out: everybody may declare everything then";
+    for value in root.or("tenant", Vec::new(), |value| granted(value, MOST, all))? {
         let mut fields = value.fields()?;
         let name = fields.need("application", "\"wordcount\"")?;
         let application = applications.take(name.name()?, &name)?;
-        let hosts = fields.need("hosts", "[\"h1\", \"h2\"]")?.list(MOST)?;
+        let hosts = fields.need("hosts", "[\"h1\", \"h2\"]")?;
+        let hosts =
+            granted(&hosts, MOST, "a host, or remove this [[tenant]]: it may declare nothing")?;
         let hosts = hosts.iter().map(|host| {
             topology::named(host, "host", &names)?;
             Ok(host.text()?.to_owned())
         });
         let hosts = hosts.collect::<Read<Vec<_>>>()?;
-        let ports = fields.tables("ports", 64)?;
+        let every = "a port, or leave it out: all are granted then";
+        let ports = fields.or("ports", Vec::new(), |value| granted(value, 64, every))?;
         let ports = ports.iter().map(read_ports).collect::<Read<_>>()?;
         let mut cgroups = Vec::new();
-        for group in fields.tables("cgroups", 64)? {
+        let none =
+            "a control group, or leave it out: whose connections are is told by ports alone then";
+        for group in fields.or("cgroups", Vec::new(), |value| granted(value, 64, none))? {
             let path = group.text()?;
             if let Some(wrong) = wrong_cgroup(path) {
                 return Err(group.error(wrong));
@@ -638,6 +653,17 @@ mod tests {
             ("agent = \"a b\"", good, "host[0].agent"),
             ("", "application = \"w\"", "tenant[0].hosts"),
             ("", "application = \"w\"\nhosts = [\"h9\"]", "tenant[0].hosts[0]"),
+            ("", "application = \"w\"\nhosts = []", "tenant[0].hosts: is empty; write a host"),
+            (
+                "",
+                "application = \"w\"\nhosts = [\"h0\"]\nports = []",
+                "tenant[0].ports: is empty; write a port",
+            ),
+            (
+                "",
+                "application = \"w\"\nhosts = [\"h0\"]\ncgroups = []",
+                "tenant[0].cgroups: is empty; write a control group",
+            ),
             ("", "application = \"w\"\nhosts = [\"h0\"]\nports = [\"0\"]", "tenant[0].ports[0]"),
             ("", "application = \"w\"\nhosts = [\"h0\"]\nports = [\"9-8\"]", "tenant[0].ports[0]"),
             (
@@ -650,5 +676,14 @@ mod tests {
             let error = read(host, tenant).unwrap_err();
             assert!(error.contains(wrong), "{wrong}: {error}");
         }
+        let whole = text("", good);
+        let (others, _) = whole.split_once("[[tenant]]").unwrap();
+        let none = format!("tenant = []\n{others}");
+        let error =
+            Settings::read("c.toml", &none, Path::new("")).map(drop).unwrap_err().to_string();
+        assert!(
+            error.contains("c.toml:1") && error.contains("tenant: is empty; write a [[tenant]]"),
+            "{error}"
+        );
     }
 }

@@ -320,7 +320,6 @@ static __always_inline struct wm_flow *follow(struct __sk_buff *skb, const struc
 		read_options(skb, packet, &offer);
 		if (!(packet->flags & ACK)) { // a new connection, whatever had these numbers before
 			flow->first = now;
-			flow->octets = flow->packets = 0;
 			flow->flags = 0;
 			flow->told = 0;
 			flow->segment = 0;
@@ -487,11 +486,7 @@ int leaving(struct __sk_buff *skb)
 		count->malformed++;
 	if (kind != IS_TCP)
 		return TC_ACT_UNSPEC;
-	struct wm_flow *flow = follow(skb, config, &packet.connection, &packet, true);
-	if (flow) {
-		__sync_fetch_and_add(&flow->octets, octets);
-		__sync_fetch_and_add(&flow->packets, packets);
-	}
+	follow(skb, config, &packet.connection, &packet, true);
 	struct wm_class *class = bpf_map_lookup_elem(&classes, &packet.connection);
 	if (class && holds(class->epoch)) {
 		skb->priority = class->class; // HTB takes a class's own number before it asks its filters

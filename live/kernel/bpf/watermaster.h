@@ -120,8 +120,6 @@ enum {
 struct wm_flow {
 	__u64 first;
 	__u64 last;
-	__u64 octets; /* frames */
-	__u64 packets;
 	__u32 told; /* the watch that was told of its opening */
 	__u16 segment; /* most payload that the receiver takes */
 	__u8 scale; /* of the receiver's window */

@@ -92,10 +92,6 @@ pub struct Flow {
     pub first: Time,
     /// The last packet, in either direction.
     pub last: Time,
-    /// Frame bytes that left.
-    pub carried: Bytes,
-    /// Packets that left.
-    pub packets: u64,
     /// The scale of the windows that come back; `None`: the SYNs weren't seen.
     pub scale: Option<u8>,
     /// Whether a FIN or RST was seen.
@@ -446,7 +442,6 @@ impl Port {
             let Some(value) = value else { continue };
             let mut fields = Fields(&value);
             let [first, last] = [fields.u64(), fields.u64()].map(Time::from_nanos);
-            let [carried, packets] = [fields.u64(), fields.u64()];
             let (_told, _segment, scale) = (fields.u32(), fields.u16(), fields.u8());
             let flags = fields.u8();
             let has = |all: u8| flags & all == all;
@@ -454,8 +449,6 @@ impl Port {
                 connection: Fields(&key).connection(),
                 first,
                 last,
-                carried: Bytes::new(carried),
-                packets,
                 // Windows are scaled only where both SYNs say so (RFC 7323, section 2.2).
                 scale: has(SENDER_SYN | RECEIVER_SYN)
                     .then_some(if has(SENDER_SCALE | RECEIVER_SCALE) { scale } else { 0 }),

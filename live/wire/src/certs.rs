@@ -149,7 +149,8 @@ pub fn make(
     Ok(done)
 }
 
-/// Revokes certificates of the authority in `directory`, where files are also looked for: `ca.crl` lists them beside those that were revoked before.
+/// Revokes certificates of the authority in `directory`, where files are also looked for: `ca.crl` lists them beside
+/// those that were revoked before. Of none it makes an empty list, unless there is one.
 /// Controllers that name the list cut them off when they are reloaded. Returned is the list, and how many are on it.
 ///
 /// # Errors

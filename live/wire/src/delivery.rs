@@ -79,7 +79,7 @@ enum Request {
 impl Delivery {
     /// For `application`, to whichever of `controllers` leads, without TLS.
     pub fn new(shared: Arc<Shared>, application: &str, controllers: Controllers) -> Self {
-        let path = format!("/v{}/applications/{application}/declarations", protocol::VERSION);
+        let path = format!("/v1/applications/{application}/declarations");
         // Applications that lose the same controller must not come back at the same moment.
         let chance = RandomState::new();
         let moved: Moved = Box::pin(std::future::pending());

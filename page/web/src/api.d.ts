@@ -443,6 +443,8 @@ export interface components {
             memory_bytes: number;
             /** @description Who it has proved to be. */
             name: string;
+            /** @description Why the last of these were, the newest at the end; one that comes again and again is told once. */
+            refusals: components["schemas"]["RefusalStatus"][];
             /**
              * Format: uint64
              * @description Declarations that were refused, those among them that couldn't be read.
@@ -683,11 +685,6 @@ export interface components {
             /** @description Who has its source, of those that the controller asked for. */
             processes?: components["schemas"]["Process"][];
             /**
-             * Format: uint32
-             * @description Segments sent again.
-             */
-            retransmissions: number;
-            /**
              * Format: uint64
              * @description Smoothed round-trip time.
              */
@@ -716,6 +713,8 @@ export interface components {
              * @description The controller's epoch.
              */
             epoch: number;
+            /** @description Agents that were connected, as long as no other acts for their hosts. */
+            former_agents: components["schemas"]["FormerAgentStatus"][];
             /** @description The election, where there are several controllers. */
             leader?: components["schemas"]["Leader"] | null;
             /** @description All links. */
@@ -923,6 +922,31 @@ export interface components {
              * @description What was measured between the last two reports, payload; nothing where the last is old.
              */
             measured_bps: number | null;
+        };
+        /** @description An agent that acted for hosts for which none acts now. */
+        FormerAgentStatus: {
+            /** @description The hosts that it acted for. */
+            hosts: string[];
+            /** @description Who it had proved to be. */
+            identity: string;
+            /** @description Whether it said that it ends and holds nothing; else its connection was lost. */
+            left: boolean;
+            /**
+             * Format: uint
+             * @description What may stand at its hosts until leases are over: rates, windows, classes and times between
+             *     acknowledgements.
+             */
+            may_stand: number;
+            /**
+             * Format: uint64
+             * @description Since when it is gone.
+             */
+            since_ns: number;
+            /**
+             * Format: uint64
+             * @description When the last of these leases is over, if any isn't.
+             */
+            until_ns: number | null;
         };
         /** @description The answer to a question for the controller's health. */
         Health: {
@@ -1266,6 +1290,16 @@ export interface components {
             /** @description Where the data comes from. */
             source?: components["schemas"]["Process"] | null;
         };
+        /** @description A declaration that was refused. */
+        RefusalStatus: {
+            /**
+             * Format: uint64
+             * @description When.
+             */
+            at_ns: number;
+            /** @description The field, what is wrong with it, and the remedy: its first 200 characters. */
+            reason: string;
+        };
         /** @description The answer to a request that was refused as a whole. */
         Refused: {
             /** @description What is wrong with it. */
@@ -1378,6 +1412,9 @@ export interface components {
             obeys: number;
             /** @constant */
             type: "stale";
+        } | {
+            /** @constant */
+            type: "left";
         };
         /** @description Another flow on a link. */
         Rival: {

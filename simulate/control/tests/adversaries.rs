@@ -303,7 +303,6 @@ impl Play {
                 unsent_bytes: Bytes::new(*left),
                 in_flight_bytes: Bytes::ZERO,
                 rtt_ns: Span::ZERO,
-                retransmissions: 0,
                 processes: vec![Process::Cgroup(format!("/{}", known.name))],
             });
             let report =

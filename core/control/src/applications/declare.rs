@@ -64,9 +64,9 @@ impl Registry {
         self.permit(cx, application)?;
         self.admit(cx, application)?;
         let done = self.check(cx, view, application, declaration);
-        let is_refused = done.as_ref().is_err_and(|refusal| !refusal.is_for_all());
-        if let Some(record) = self.applications.get_mut(application).filter(|_| is_refused) {
-            record.refused += 1;
+        let refusal = done.as_ref().err().filter(|refusal| !refusal.is_for_all());
+        if let (Some(refusal), Some(record)) = (refusal, self.applications.get_mut(application)) {
+            record.refuse(cx.now, &format!("{refusal}"));
         }
         done
     }
@@ -80,7 +80,7 @@ impl Registry {
         self.permit(cx, application)?;
         self.admit(cx, application)?;
         if let Some(record) = self.applications.get_mut(application) {
-            record.refused += 1;
+            record.refuse(cx.now, "it can't be read: the application was told why");
         }
         Ok(())
     }
@@ -132,10 +132,10 @@ impl Registry {
         let application = self.applications.get_mut(name).expect("it is there or was added");
         let per_second = limits.declarations_per_second;
         if !application.budget.take(cx.now, per_second) {
-            application.refused += 1;
             let reason = format!(
                 "more than {per_second} declarations in a second; send fewer, or raise limits.declarations_per_second"
             );
+            application.refuse(cx.now, &reason);
             return Err(busy("application", reason));
         }
         Ok(())

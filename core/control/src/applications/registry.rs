@@ -2,7 +2,7 @@
 //! and used again, so that tables by number stay small.
 
 use alloc::collections::btree_map::Entry;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -36,10 +36,32 @@ pub(crate) struct Application {
     /// When what it declared ends; `None` while it is connected.
     pub(crate) ends: Option<Time>,
     pub(crate) refused: u64,
+    /// When and why declarations were refused last, the newest at the end.
+    pub(crate) refusals: VecDeque<(Time, String)>,
     pub(crate) contradicted: u64,
     /// The turn in which a job or a flow of it came or went, or something else was wanted of one, last.
     changed: u64,
 }
+
+impl Application {
+    /// A declaration is refused.
+    pub(crate) fn refuse(&mut self, now: Time, why: &str) {
+        self.refused += 1;
+        // It may repeat what the application said, and people read it on terminals.
+        let why: String = why.chars().take(REASON).collect();
+        let why = why.replace(crate::config::is_control, " ");
+        if self.refusals.back().is_some_and(|(_, last)| *last == why) {
+            self.refusals.pop_back();
+        } else if self.refusals.len() == REFUSALS {
+            self.refusals.pop_front();
+        }
+        self.refusals.push_back((now, why));
+    }
+}
+
+/// Reasons of refusals that are kept of an application, and most characters of one.
+const REFUSALS: usize = 3;
+const REASON: usize = 200;
 
 /// A job. Terms, tasks and sizes are kept for a policy that comes later.
 pub(crate) struct Job {

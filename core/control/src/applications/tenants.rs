@@ -86,6 +86,11 @@ impl Tenants {
         Ok(found)
     }
 
+    /// Whether it is a tenant by name.
+    pub(crate) fn names(&self, application: &str) -> bool {
+        self.by_application.contains_key(application)
+    }
+
     /// How many jobs and flows an application may have, where that is not what others may.
     pub(crate) fn amounts(&self, application: &str) -> (Option<usize>, Option<usize>) {
         let grants = self.by_application.get(application);

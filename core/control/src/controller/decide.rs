@@ -382,9 +382,13 @@ impl Controller {
                 let is_here = |of: &&Connection| {
                     self.view.host_at(of.source.ip()).is_some_and(|host| hosts.contains(&host))
                 };
-                let left: Vec<Connection> =
-                    self.agents.left.iter().filter(is_here).copied().collect();
-                self.agents.retell(channel, everything, &left);
+                let left = self.agents.left.iter().map(|(connection, _)| connection);
+                let left: Vec<Connection> = left.filter(is_here).copied().collect();
+                let things = self.agents.left_things.iter().map(|(thing, _)| thing);
+                let things =
+                    things.filter(|of| of.place(&self.view).is_some_and(|at| hosts.contains(&at)));
+                let things = things.cloned().collect();
+                self.agents.retell(channel, everything, &left, things);
             }
             let unconfirm = |connection| self.desired.confirm(connection, None);
             if let Some(commands) = self.agents.take_commands(&self.context, channel, unconfirm) {

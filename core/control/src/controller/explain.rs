@@ -15,7 +15,7 @@ use protocol::operator::Act;
 use units::{Rate, Span, Time};
 
 use super::Controller;
-use crate::agents::Agent;
+use crate::agents::{Agent, Former};
 use crate::applications::registry::{Flow, Job};
 use crate::applications::selector::Selector;
 use crate::config::Enforcement;
@@ -23,12 +23,15 @@ use crate::fabric::discovery::PROBES;
 use crate::failures::Failures;
 use crate::orders::by;
 use crate::status::{
-    AgentStatus, ApplicationFlows, ApplicationStatus, Asked, FlowStatus, JobStatus, LinkStatus,
-    Status, SwitchStatus,
+    AgentStatus, ApplicationFlows, ApplicationStatus, Asked, FlowStatus, FormerAgentStatus,
+    JobStatus, LinkStatus, RefusalStatus, Status, SwitchStatus,
 };
 
 /// Why nothing holds a flow of which a port is not known.
 const UNSEEN: &str = "no agent has seen a connection of it yet";
+
+/// Of what an agent that is gone held.
+const MAY_STAND: &str = "of the last one may stand until its lease ends";
 
 /// What a job asks for, if anything.
 fn terms(job: &Job) -> Option<Asked> {
@@ -121,6 +124,7 @@ impl Answers<'_> {
                     heard_ns: agent.heard,
                 })
                 .collect(),
+            former_agents: self.former_statuses(),
             applications: self
                 .registry
                 .applications
@@ -131,6 +135,11 @@ impl Answers<'_> {
                     jobs: known.jobs.len(),
                     flows: known.flows,
                     refused: known.refused,
+                    refusals: known
+                        .refusals
+                        .iter()
+                        .map(|(at, why)| RefusalStatus { at_ns: *at, reason: why.clone() })
+                        .collect(),
                     contradicted: known.contradicted,
                     memory_bytes: known.memory,
                 })
@@ -138,6 +147,48 @@ impl Answers<'_> {
             links: self.link_statuses(),
             orders: self.orders.standing(),
             problems: self.problems(&unseen),
+        }
+    }
+
+    /// Agents that are gone, and what they may have left standing.
+    fn former_statuses(&self) -> Vec<FormerAgentStatus> {
+        let mut stand: BTreeMap<NodeId, (usize, Time)> = BTreeMap::new();
+        let rates = self.agents.left.iter();
+        let rates = rates.map(|(of, until)| (self.view.host_at(of.source.ip()), until));
+        let things = self.agents.left_things.iter();
+        let all = rates.chain(things.map(|(of, until)| (of.place(&self.view), until)));
+        for (node, until) in all.filter(|(_, until)| *until > self.now) {
+            let Some(node) = node else { continue };
+            let (count, last) = stand.entry(node).or_default();
+            (*count, *last) = (*count + 1, until.max(*last));
+        }
+        let mut all: BTreeMap<(&str, Time), FormerAgentStatus> = BTreeMap::new();
+        for (node, former) in self.agents.all_former() {
+            let one = all.entry((&former.identity, former.since)).or_insert_with(|| {
+                let (identity, since_ns, left) =
+                    (former.identity.clone(), former.since, former.left);
+                FormerAgentStatus { identity, since_ns, left, ..FormerAgentStatus::default() }
+            });
+            one.hosts.push(self.view.node_name(node).into());
+            if let Some((count, until)) = stand.get(&node) {
+                one.may_stand += count;
+                one.until_ns = one.until_ns.max(Some(*until));
+            }
+        }
+        all.into_values().collect()
+    }
+
+    /// That no agent acts for a node, and what became of the last one.
+    fn unacted(&self, node: NodeId) -> String {
+        let said = format!("no agent is connected for {}", self.view.node_name(node));
+        match self.agents.former(node) {
+            Some(Former { identity, left: true, .. }) => {
+                format!("{said}: agent {identity} has left, and holds nothing")
+            }
+            Some(Former { identity, .. }) => {
+                format!("{said}: the connection of agent {identity} was lost")
+            }
+            None => said,
         }
     }
 
@@ -277,7 +328,8 @@ impl Answers<'_> {
             }
         };
         let sure = self.agents.iter().filter(|agent| self.doubt(agent).is_none());
-        rates + sure.map(|agent| agent.failures.standing()).sum::<usize>()
+        let left = self.agents.left_things.iter().filter(|(_, until)| *until > self.now).count();
+        rates + left + sure.map(|agent| agent.failures.standing()).sum::<usize>()
     }
 
     /// Whether the lease of a limit whose agent is gone still lasts.
@@ -631,11 +683,25 @@ impl Answers<'_> {
         for link in self.view.path(flow.ends, u64::from(id.0)) {
             let at = self.view.start(link);
             let agent = self.agents.acting_for(at).map(|(_, agent)| agent);
+            let (node, interface) =
+                (self.view.node_name(at), &self.view.links[link.index()].interface);
+            if agent.is_none() {
+                let wanted = self.desired.gap(link).filter(|_| !self.is_uncapped(link, None));
+                let gap = self.agents.left_gap(self.now, node, interface);
+                let gap = gap.filter(|gap| wanted != Some(*gap)).map(|gap| spacing(gap, node));
+                // Of a connection and of all, the one that is its own counts.
+                let mut of = self.registry.carriers(&flow.selector).map(Some).chain([None]);
+                let left = of.find_map(|of| Some((of.is_some(), self.left_caps(link, of)?)));
+                let wanted = self.desired.window(link, id).map(|(caps, is_own)| (is_own, caps));
+                let wanted =
+                    wanted.filter(|(is_own, _)| !self.is_uncapped(link, is_own.then_some(id)));
+                let caps = left.filter(|left| wanted != Some(*left));
+                let caps = caps.map(|(_, caps)| self.capping(&caps, node));
+                all.extend(gap.into_iter().chain(caps).map(|what| (what, None)));
+            }
             let Some(agent) = agent.filter(|agent| self.doubt(agent).is_none()) else {
                 continue;
             };
-            let (node, interface) =
-                (self.view.node_name(at), &self.view.links[link.index()].interface);
             let failed = |reason| format!("agent {} failed: {reason}", agent.identity);
             let gap = agent.failures.standing_gap(node, interface);
             if let Some(gap) = gap.filter(|gap| agent.gap_of(link) != Some(*gap)) {
@@ -677,7 +743,15 @@ impl Answers<'_> {
                     ),
                     standing => standing,
                 },
-                None => worst(&carriers, |carrier| self.window_by_switch(at, carrier, scale)),
+                None => {
+                    let standing =
+                        worst(&carriers, |carrier| self.window_by_switch(at, carrier, scale));
+                    let left = of.iter().find_map(|of| self.left_caps(link, *of));
+                    with_left(
+                        standing,
+                        left.map(|caps| self.capping(&caps, self.view.node_name(at))),
+                    )
+                }
             };
             Some((what, standing))
         });
@@ -690,7 +764,10 @@ impl Answers<'_> {
         let (at, interface) = (self.view.start(link), &self.view.links[link.index()].interface);
         let node = self.view.node_name(at);
         let standing = match self.agents.acting_for(at) {
-            None => Standing::Failed(format!("no agent is connected for {node}")),
+            None => {
+                let left = self.agents.left_gap(self.now, node, interface);
+                with_left(Standing::Failed(self.unacted(at)), left.map(|gap| spacing(gap, node)))
+            }
             Some(_) if interface.is_empty() => self.undeclared(link),
             Some((_, agent)) => match (agent.failures.gap(node, interface), self.doubt(agent)) {
                 (Some(reason), _) => Standing::Failed(reason.into()),
@@ -702,6 +779,12 @@ impl Answers<'_> {
             },
         };
         Some((spacing(gap, node), standing))
+    }
+
+    /// The caps that an agent that is gone may have left where a link begins.
+    fn left_caps(&self, link: LinkId, of: Option<Connection>) -> Option<Caps> {
+        let node = self.view.node_name(self.view.start(link));
+        self.agents.left_window(self.now, node, &self.view.links[link.index()].interface, of)
     }
 
     fn undeclared(&self, link: LinkId) -> Standing {
@@ -740,8 +823,8 @@ impl Answers<'_> {
     fn window_by_switch(&self, at: NodeId, connection: &Connection, scale: Option<u8>) -> Standing {
         let name = self.view.node_name(at);
         if !self.switches.caps_windows(at) {
-            let reason = format!("no agent is connected for {name}, and it caps no windows");
-            return Standing::Failed(reason);
+            let reason = self.unacted(at);
+            return Standing::Failed(format!("{reason}; it caps no windows itself"));
         }
         if !self.switches.is_ready(at) {
             return Standing::Awaited("it is not connected".into());
@@ -764,6 +847,17 @@ impl Answers<'_> {
 /// A gap between acknowledgements at a node in words.
 fn spacing(gap: Span, node: &str) -> String {
     format!("acknowledgements {gap} apart at {node}")
+}
+
+/// How something stands where an agent that is gone may have `left` it otherwise.
+fn with_left(standing: Standing, left: Option<String>) -> Standing {
+    let Some(left) = left else { return standing };
+    let said = |why| format!("{why}; {left} {MAY_STAND}");
+    match standing {
+        Standing::Awaited(why) => Standing::Awaited(said(why)),
+        Standing::Failed(why) => Standing::Failed(said(why)),
+        stands => stands,
+    }
 }
 
 /// The first that doesn't stand.

@@ -169,7 +169,6 @@ mod tests {
             unsent_bytes: Bytes::new(1),
             in_flight_bytes: Bytes::ZERO,
             rtt_ns: Span::ZERO,
-            retransmissions: 0,
             processes: vec![],
         };
         let connections = ports.into_iter().map(sends).collect();

@@ -86,11 +86,16 @@ impl Controller {
             }
             Order::Limit { application, job, rate_bps, lasts_s, .. } => {
                 if !(LEAST_RATE..=MOST_RATE).contains(rate_bps) {
-                    let reason = format!("is not from {LEAST_RATE} to {MOST_RATE}");
+                    let reason = format!(
+                        "is not from {LEAST_RATE} to {MOST_RATE}; write it as 50000000, a command as \"50 Mbit/s\""
+                    );
                     return refuse("rate_bps", reason);
                 }
                 if *lasts_s == Some(0) {
                     return refuse("lasts_s", "is no time; write 1 s or more".into());
+                }
+                if !again {
+                    self.check_known(application, job.as_deref())?;
                 }
                 self.orders.room_to_limit(application, job.as_deref())?;
                 self.orders.limit(application, job.as_deref(), act);
@@ -102,6 +107,32 @@ impl Controller {
                 self.limit_anew(application, job.as_deref());
                 Ok(())
             }
+        }
+    }
+
+    /// Whether there is such an application or job, or it is limited already: else nobody would hear that a name is
+    /// wrong.
+    fn check_known(&self, application: &str, job: Option<&str>) -> Result<(), Refusal> {
+        if self.orders.is_limited(application, job) {
+            return Ok(());
+        }
+        let known = self.registry.applications.get(application);
+        match (known, job) {
+            (None, None) if self.registry.tenants.names(application) => Ok(()),
+            (None, _) => refuse(
+                "application",
+                format!(
+                    "\"{application}\" has declared nothing; see the status for its name, limit it once it has \
+                     declared something, or add its [[tenant]] to the controller's configuration"
+                ),
+            ),
+            (Some(known), Some(job)) if !known.jobs.contains_key(job) => refuse(
+                "job",
+                format!(
+                    "\"{application}\" has no job \"{job}\"; `watermaster explain {application}` shows its jobs"
+                ),
+            ),
+            _ => Ok(()),
         }
     }
 

@@ -105,7 +105,8 @@ impl Controller {
     pub(super) fn forget_named(&mut self) {
         let (now, memory, agents) = (self.context.now, self.context.memory(), &self.agents);
         let acts = |host| agents.acting_for(host).is_some();
-        self.view.forget_named(now, memory, acts, || self.registry.hosts_in_use());
+        let forgotten = self.view.forget_named(now, memory, acts, || self.registry.hosts_in_use());
+        self.agents.forget_nodes(&forgotten);
     }
 
     /// Forgets the connections that nobody declared and that only agents told of which are gone for a grace. An
@@ -169,6 +170,10 @@ impl Controller {
                 check_epoch(*obeys)?;
                 self.counters.stale += 1;
                 self.agents.note_epoch(channel, *obeys);
+            }
+            Report::Left {} => {
+                self.agents.let_go(channel, |connection| self.desired.confirm(connection, None));
+                self.close_agent(channel, Closing::Left);
             }
         }
         Ok(())

@@ -61,6 +61,7 @@ pub async fn status(
     let mut status = hub.ask(&hub.operators, |answers| answers.status()).await?;
     status.problems.extend(hub.measures.long_turn(Instant::now()));
     status.problems.extend(hub.measures.last_unreadable(Instant::now()));
+    status.problems.extend(hub.measures.reload_failed());
     status.problems.extend(hub.strangers.problem(Instant::now()));
     status.problems.extend(hub.measures.ending(now_s()));
     let soon = hub.ending(now_s() + SOON);

@@ -11,7 +11,7 @@ use model::{FlowId, JobId, LinkId, NodeId};
 use protocol::Connection;
 use units::{Bytes, Rate};
 
-use super::{Answers, Load, Standing, UNSEEN, terms};
+use super::{Answers, Load, MAY_STAND, Standing, UNSEEN, terms};
 use crate::agents::Agent;
 use crate::applications::registry::Flow;
 use crate::config::Enforcement;
@@ -276,7 +276,10 @@ impl Answers<'_> {
         }
         let sure = agent.filter(|agent| self.doubt(agent).is_none());
         let mut carriers = self.registry.carriers(&flow.selector);
-        let class = carriers.find_map(|of| sure?.failures.standing_class(&of));
+        let class = carriers.find_map(|of| match agent {
+            Some(_) => sure?.failures.standing_class(&of),
+            None => self.agents.left_class(self.now, &of),
+        });
         if let Some(class) = class.filter(|class| *class != grant.priority) {
             let why = failed(&|agent, of| agent.failures.priority(of).map(String::from));
             all.push(until(format!("class {class}"), why));
@@ -321,7 +324,7 @@ impl Answers<'_> {
     /// The agent of a host, where what it confirmed stands.
     fn obedient(&self, host: NodeId) -> Result<&Agent, String> {
         let Some((_, agent)) = self.agents.acting_for(host) else {
-            return Err(format!("no agent is connected for {}", self.view.node_name(host)));
+            return Err(self.unacted(host));
         };
         self.doubt(agent).map_or(Ok(agent), Err)
     }
@@ -335,7 +338,12 @@ impl Answers<'_> {
     fn by_class(&self, flow: &Flow) -> String {
         let agent = match self.obedient(flow.ends.0) {
             Ok(agent) => agent,
-            Err(doubt) => return format!("nobody: {doubt}"),
+            Err(doubt) => {
+                let mut carriers = self.registry.carriers(&flow.selector);
+                let left = carriers.find_map(|of| self.agents.left_class(self.now, &of));
+                let left = left.map(|class| format!("; class {class} {MAY_STAND}"));
+                return format!("nobody: {doubt}{}", left.unwrap_or_default());
+            }
         };
         let name = &agent.identity;
         let carriers = || self.registry.carriers(&flow.selector);
@@ -356,9 +364,7 @@ impl Answers<'_> {
         let agent = match (self.obedient(flow.ends.0), self.enforced(flow)) {
             (Ok(agent), _) => agent,
             (Err(doubt), Some(rate)) => {
-                return format!(
-                    "nobody: {doubt}; {rate} of the last one may stand until its lease ends"
-                );
+                return format!("nobody: {doubt}; {rate} {MAY_STAND}");
             }
             (Err(doubt), None) => return format!("nobody: {doubt}"),
         };
