@@ -16,7 +16,9 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
 use model::{Cap, Caps, PortWatch, Severity, Thresholds};
-use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, PortCount, Report};
+use protocol::agent::{
+    Capability, Command, Commands, ConnectionReport, EndedConnection, Host, PortCount, Report,
+};
 use protocol::application::{Declaration, Portion, StreamReport};
 use protocol::operator::{Act, Order};
 use protocol::{Connection, Process, Processes};
@@ -25,7 +27,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
 /// How every part begins; the version of the form is the last byte.
-pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x0e";
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x0f";
 
 /// The longest content of a record, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -609,6 +611,7 @@ fields! {
     ConnectionReport {
         connection, delivered_bytes, unsent_bytes, in_flight_bytes, rtt_ns, retransmissions, processes
     }
+    EndedConnection { connection, sent_bytes, processes }
     PortCount { node, interface, sent_bytes }
     Host { name, addresses }
     Commands { epoch, sequence, lease_ns, complete, commands }
@@ -677,6 +680,7 @@ tagged! {
         6 => Stale { epoch, obeys }
         7 => Failed { epoch, sequence, command, reason }
         8 => Ports { ports }
+        9 => Ended { sampled_ns, connections, lost }
     }
     Command {
         0 => Pace { connection, rate_bps }
