@@ -400,6 +400,12 @@ fn reported(report: &Report) -> String {
         Report::Connections { connections, .. } => {
             format!("samples of {} connections", connections.len())
         }
+        Report::Ended { connections, lost: 0, .. } => {
+            format!("{} connections have ended", connections.len())
+        }
+        Report::Ended { connections, lost, .. } => {
+            format!("{} connections have ended, and {lost} that it can't tell", connections.len())
+        }
         Report::Opened { connection } => format!("{} opened", ends(connection)),
         Report::Closed { connection } => format!("{} closed", ends(connection)),
         Report::Congested { node, interface, severity, queue_bytes } => {

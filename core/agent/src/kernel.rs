@@ -6,12 +6,12 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use model::{Cap, Caps, PortWatch, Severity};
-use protocol::agent::ConnectionReport;
+use protocol::agent::{ConnectionReport, EndedConnection};
 use protocol::{Connection, Process};
-use units::{Rate, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
 use crate::lease::Leases;
-use crate::operation::{Actuator, Failure, Operation, PortNumber};
+use crate::operation::{Actuator, Ended, Failure, Operation, PortNumber};
 
 /// How many entries a map holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Capacity {
     pub limits: usize,
     /// Windows, and classes, at each port.
     pub connections: usize,
+    /// Connections that have ended and wait to be told.
+    pub ended: usize,
 }
 
 /// Something granted under an epoch.
@@ -36,6 +38,7 @@ pub struct Kernel {
     leases: Leases,
     limits: BTreeMap<Connection, Grant<Rate>>,
     ports: Vec<Port>,
+    ended: Ended,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -58,7 +61,8 @@ impl Kernel {
     /// A kernel with so many ports in which nothing stands.
     pub fn new(ports: usize, capacity: Capacity) -> Self {
         let ports = core::iter::repeat_with(Port::default).take(ports).collect();
-        Self { capacity, leases: Leases::default(), limits: BTreeMap::new(), ports }
+        let (leases, limits, ended) = (Leases::default(), BTreeMap::new(), Ended::default());
+        Self { capacity, leases, limits, ports, ended }
     }
 
     /// The leases.
@@ -118,6 +122,20 @@ impl Kernel {
         self.ports.get(port.0 as usize)?.watch
     }
 
+    /// A connection ends that has sent so much, of the control group that made its source. One that sent nothing isn't
+    /// told.
+    pub fn end(&mut self, connection: Connection, sent: Bytes, group: Process) {
+        if sent == Bytes::ZERO {
+            return;
+        }
+        if self.ended.connections.len() >= self.capacity.ended {
+            self.ended.lost += 1;
+            return;
+        }
+        let processes = alloc::vec![group];
+        self.ended.connections.push(EndedConnection { connection, sent_bytes: sent, processes });
+    }
+
     /// The agent's process ends: limits stay until their lease ends, the programs at ports go with it.
     pub fn abandon(&mut self) {
         self.ports.iter_mut().for_each(|port| *port = Port::default());
@@ -157,7 +175,7 @@ fn put<K: Ord, T>(
 impl Actuator for Kernel {
     fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
         let epoch = self.leases.epoch();
-        let Capacity { limits, connections } = self.capacity;
+        let Capacity { limits, connections, .. } = self.capacity;
         match *operation {
             Operation::Renew { epoch, lease } => {
                 let Self { leases, limits, ports, .. } = self;
@@ -199,5 +217,13 @@ impl Actuator for Kernel {
     /// Nobody sends here.
     fn sample(&mut self, _: &[Process]) -> Result<Vec<ConnectionReport>, Failure> {
         Ok(Vec::new())
+    }
+
+    fn ended(&mut self, processes: &[Process]) -> Result<Ended, Failure> {
+        let mut ended = core::mem::take(&mut self.ended);
+        for each in &mut ended.connections {
+            each.processes.retain(|group| processes.contains(group));
+        }
+        Ok(ended)
     }
 }

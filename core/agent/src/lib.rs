@@ -22,6 +22,6 @@ mod trigger;
 pub use kernel::{Capacity, Kernel};
 pub use lease::{Leases, Stale};
 pub use machine::{Agent, Lapse, Port};
-pub use operation::{Actuator, Failure, Happening, Operation, PortNumber};
+pub use operation::{Actuator, Ended, Failure, Happening, Operation, PortNumber};
 pub use queue::VirtualQueue;
 pub use trigger::Trigger;

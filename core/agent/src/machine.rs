@@ -9,11 +9,11 @@ use core::fmt;
 
 use model::{Caps, LEAST_RATE, MOST_RATE, Severity};
 use protocol::agent::{
-    Capability, Command, Commands, Host, MOST_EPOCH, MOST_GAP, MOST_IDENTIFIED, MOST_LEASE,
-    MOST_REPORTED, PortCount, Report,
+    Capability, Command, Commands, EndedConnection, Host, MOST_EPOCH, MOST_GAP, MOST_IDENTIFIED,
+    MOST_LEASE, MOST_REPORTED, PortCount, Report,
 };
 use protocol::{Connection, Process};
-use units::{Rate, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
 use crate::lease::{Leases, Stale};
 use crate::operation::{Actuator, Failure, Happening, Operation, PortNumber};
@@ -501,8 +501,28 @@ impl Agent {
             done = actuator.execute(now, &Operation::Sweep);
         }
         if let Some(sampling) = self.sampling.as_mut().filter(|sampling| sampling.due() <= now) {
-            sampling.last = Some(now);
-            let open = actuator.sample(&self.identified);
+            let was_told = sampling.last.replace(now).is_some();
+            let mut open = actuator.sample(&self.identified);
+            // After the sample: what ends between the two has ended, and is in it once more.
+            let ended = actuator
+                .ended(&self.identified)
+                .map(|ended| (by_name(ended.connections), ended.lost));
+            if let (Ok(open), Ok((ended, _))) = (&mut open, &ended) {
+                open.retain(|each| !ended.contains_key(&each.connection));
+            }
+            // Nobody listened to what ended before the first sample.
+            let told = ended
+                .as_ref()
+                .ok()
+                .filter(|(ended, lost)| was_told && (!ended.is_empty() || *lost > 0));
+            if let Some((ended, lost)) = told {
+                let ended: Vec<EndedConnection> = ended.values().cloned().collect();
+                let (none, mut lost) = (ended.is_empty().then_some(&[][..]), *lost);
+                reports.extend(ended.chunks(MOST_REPORTED).chain(none).map(|part| {
+                    let (connections, lost) = (part.to_vec(), core::mem::take(&mut lost));
+                    Report::Ended { sampled_ns: now, connections, lost }
+                }));
+            }
             if let Ok(open) = &open {
                 // That there are none is said too: what was there before is gone.
                 let none = open.is_empty().then_some(&[][..]);
@@ -512,7 +532,7 @@ impl Agent {
                     connections: part.to_vec(),
                 }));
             }
-            done = done.and(open.map(drop));
+            done = done.and(open.map(drop)).and(ended.map(drop));
         }
         // After the sample, which says whose connections go on there.
         while let Some(port) = self.untold.pop_first() {
@@ -581,6 +601,17 @@ fn note<K: Ord + Copy>(
 fn over<K: Ord + Copy>(stands: &BTreeMap<K, u64>, kept: &BTreeSet<K>, epoch: u64) -> Vec<K> {
     let over = stands.iter().filter(|(key, of)| **of == epoch && !kept.contains(key));
     over.map(|(key, _)| *key).collect()
+}
+
+/// What has ended by its ends, which may have been used again meanwhile: then by what all sent.
+fn by_name(ended: Vec<EndedConnection>) -> BTreeMap<Connection, EndedConnection> {
+    let mut by_name: BTreeMap<Connection, EndedConnection> = BTreeMap::new();
+    for each in ended {
+        let sent = by_name.get(&each.connection).map_or(Bytes::ZERO, |before| before.sent_bytes);
+        let sent_bytes = sent + each.sent_bytes;
+        by_name.insert(each.connection, EndedConnection { sent_bytes, ..each });
+    }
+    by_name
 }
 
 fn check_connection(connection: &Connection) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use model::{Caps, PortWatch, Severity};
-use protocol::agent::ConnectionReport;
+use protocol::agent::{ConnectionReport, EndedConnection};
 use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span, Time};
 
@@ -70,6 +70,15 @@ pub enum Operation {
 /// Why an operation failed, for people.
 pub type Failure = String;
 
+/// Connections that have ended and had sent something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// In the order of their ends.
+    pub connections: Vec<EndedConnection>,
+    /// How many more there were, for which there was no room.
+    pub lost: u64,
+}
+
 /// What executes operations: the kernel of a host, or [`Kernel`](crate::Kernel) in its place.
 pub trait Actuator {
     /// Executes an operation at `now`.
@@ -84,6 +93,15 @@ pub trait Actuator {
     /// # Errors
     /// They can't be read.
     fn sample(&mut self, processes: &[Process]) -> Result<Vec<ConnectionReport>, Failure>;
+
+    /// The connections that have ended since this was asked last, and which of them these `processes` had: control
+    /// groups alone. None where nothing is sampled.
+    ///
+    /// # Errors
+    /// They can't be read.
+    fn ended(&mut self, _processes: &[Process]) -> Result<Ended, Failure> {
+        Ok(Ended::default())
+    }
 
     /// Frame bytes that ports have sent since they began to count; none where nothing counts them.
     ///

@@ -2,14 +2,14 @@
 #![allow(clippy::unwrap_used)] // a test may panic
 
 use agent::{
-    Actuator, Agent, Capacity, Failure, Happening, Kernel, Lapse, Leases, Operation, Port,
+    Actuator, Agent, Capacity, Ended, Failure, Happening, Kernel, Lapse, Leases, Operation, Port,
     PortNumber,
 };
 use model::{Cap, Caps, PortWatch, Severity, Thresholds};
 use proptest::prelude::*;
 use protocol::agent::{
-    Capability, Command, Commands, ConnectionReport, MOST_EPOCH, MOST_GAP, MOST_IDENTIFIED,
-    MOST_LEASE, PortCount, Report,
+    Capability, Command, Commands, ConnectionReport, EndedConnection, MOST_EPOCH, MOST_GAP,
+    MOST_IDENTIFIED, MOST_LEASE, PortCount, Report,
 };
 use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span, Time};
@@ -96,6 +96,10 @@ impl Actuator for Failing<'_> {
         Ok((0..open).map(report).collect())
     }
 
+    fn ended(&mut self, processes: &[Process]) -> Result<Ended, Failure> {
+        self.0.ended(processes)
+    }
+
     fn count(&mut self) -> Result<Vec<(PortNumber, Bytes)>, Failure> {
         // The last is of a port that the agent doesn't know.
         Ok([0, 9].map(|number| (PortNumber(number), Bytes::new(70 + u64::from(number)))).to_vec())
@@ -112,7 +116,7 @@ fn machine() -> Agent {
 
 impl Host {
     fn new() -> Self {
-        let kernel = Kernel::new(1, Capacity { limits: 4, connections: 4 });
+        let kernel = Kernel::new(1, Capacity { limits: 4, connections: 4, ended: 2_000 });
         let (agent, operations) = (machine(), Vec::new());
         Self {
             agent,
@@ -311,7 +315,7 @@ fn what_has_ended_makes_room_and_is_forgotten() {
 #[test]
 fn a_lease_that_begins_again_begins_with_nothing() {
     let (mut kernel, only) =
-        (Kernel::new(1, Capacity { limits: 4, connections: 4 }), connection(1));
+        (Kernel::new(1, Capacity { limits: 4, connections: 4, ended: 2_000 }), connection(1));
     let renew = Operation::Renew { epoch: 1, lease: LEASE };
     let granted = [
         renew,
@@ -446,7 +450,7 @@ fn what_fails_is_reported_and_the_rest_is_done() {
 fn a_priority_that_one_of_two_ports_refuses_is_reported() {
     let mut host = Host::new();
     host.agent = Agent::new(vec![port("eth0"), port("eth1")], true);
-    host.kernel = Kernel::new(2, Capacity { limits: 4, connections: 4 });
+    host.kernel = Kernel::new(2, Capacity { limits: 4, connections: 4, ended: 2_000 });
     host.fails = Some(|operation| matches!(operation, Operation::Classify { port: PORT, .. }));
     let answer = host.all(s(0), 1, vec![class(1, 2)]);
     assert!(matches!(&answer[0], Report::Failed { command, .. } if *command == class(1, 2)));
@@ -458,7 +462,7 @@ fn a_port_is_found_by_its_node_and_its_interface() {
     let mut host = Host::new();
     let of = |node: &str| Port { node: node.into(), ..port("eth0") };
     host.agent = Agent::new(vec![of("s1"), of("s2")], true);
-    host.kernel = Kernel::new(2, Capacity { limits: 4, connections: 4 });
+    host.kernel = Kernel::new(2, Capacity { limits: 4, connections: 4, ended: 2_000 });
     let told = |node: &str| {
         let (node, interface) = (node.to_owned(), "eth0".to_owned());
         Command::Window { node, interface, connection: None, cap: Some(CAP) }
@@ -745,6 +749,66 @@ fn samples_come_no_faster_than_each_millisecond_and_ports_are_watched_no_longer_
     let mut reports = Vec::new();
     host.agent.hear(PORT, &Happening::Opened(connection(1)), &mut reports);
     assert_eq!((host.kernel.watch(PORT), reports), (None, vec![]));
+}
+
+/// What ended is told with the next sample, before it, in parts; and what there was no room for by its number.
+#[test]
+fn what_has_ended_is_told_before_the_sample_and_not_in_it() {
+    let mut host = Host::new();
+    let group = |name: &str| Process::Cgroup(name.into());
+    let end = |host: &mut Host, source: u16, bytes| {
+        host.kernel.end(connection(source), Bytes::new(bytes), group("/a"));
+    };
+    let told = |ports: std::ops::Range<u16>, lost, processes: &[Process]| Report::Ended {
+        sampled_ns: s(1),
+        connections: ports
+            .map(|source| EndedConnection {
+                connection: connection(source),
+                sent_bytes: Bytes::new(u64::from(source) + 1),
+                processes: processes.to_vec(),
+            })
+            .collect(),
+        lost,
+    };
+    host.open = Some(2);
+    let wishes = || {
+        vec![
+            Command::Sample { every_ns: Span::from_secs(1) },
+            Command::Identify { processes: vec![group("/a"), group("/b")] },
+        ]
+    };
+    host.all(s(0), 1, wishes());
+    end(&mut host, 7, 1);
+    let sampled = |report: &Report| match report {
+        Report::Connections { connections, .. } => connections.len(),
+        other => panic!("{other:?}"),
+    };
+    let first = host.tick(s(0));
+    assert_eq!(first.len(), 1, "what ended before the first sample nobody has to know");
+    assert_eq!(sampled(&first[0]), 2);
+    // One of those that end is in the sample still; two more than fit; one that sent nothing.
+    for source in 1..=2_002 {
+        end(&mut host, source, u64::from(source) + 1);
+    }
+    end(&mut host, 3_000, 0);
+    let reports = host.tick(s(1));
+    let parts = [told(1..1_001, 2, &[group("/a")]), told(1_001..2_001, 0, &[group("/a")])];
+    assert_eq!(reports[..2], parts);
+    assert_eq!((reports.len(), sampled(&reports[2])), (3, 1), "connection 1 has ended");
+    assert_eq!(host.tick(s(2)).len(), 1, "it is told once");
+    // The same ends may have been used again.
+    [7, 8].into_iter().for_each(|bytes| end(&mut host, 3, bytes));
+    let Report::Ended { connections, .. } = &parts[0] else { panic!() };
+    let again = EndedConnection { sent_bytes: Bytes::new(15), ..connections[2].clone() };
+    let once = Report::Ended { sampled_ns: s(3), connections: vec![again], lost: 0 };
+    assert_eq!(host.tick(s(3))[0], once);
+    // A kernel without room tells how many there were; a failed sample keeps nothing back.
+    host.kernel = Kernel::new(1, Capacity { limits: 4, connections: 4, ended: 0 });
+    end(&mut host, 7, 1);
+    host.open = None;
+    let (reports, done) = host.try_tick(s(4));
+    let none = Report::Ended { sampled_ns: s(4), connections: vec![], lost: 1 };
+    assert_eq!((reports, done), (vec![none], Err("no sample".into())));
 }
 
 #[test]

@@ -638,6 +638,14 @@ impl Agents {
         }
     }
 
+    /// More connections ended at once than an agent could tell of.
+    pub(crate) fn note_lost(&mut self, channel: ChannelId, now: Time) {
+        if let Some(agent) = self.agents.get_mut(&channel) {
+            let what = "more connections ended at once than it can tell of: what they sent counts for nobody";
+            agent.contradictions.note(now, what.into());
+        }
+    }
+
     /// An agent is not taken for what it said, and will be forgotten.
     pub(crate) fn note_turned_away(&mut self, channel: ChannelId, now: Time, refusal: &Refusal) {
         if let Some(agent) = self.agents.get(&channel) {

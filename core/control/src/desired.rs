@@ -370,6 +370,22 @@ impl Desired {
         ends: (NodeId, NodeId),
         connection: &Connection,
     ) -> Option<Measured> {
+        let pair = self.take_out(ends, connection)?;
+        if pair.counting > 0 { None } else { self.end_pair(ends) }
+    }
+
+    /// A connection is no more. What is known of others of its pair stays: those that rest may send again.
+    pub(crate) fn forget_carrier(
+        &mut self,
+        ends: (NodeId, NodeId),
+        connection: &Connection,
+    ) -> Option<Measured> {
+        let pair = self.take_out(ends, connection)?;
+        if pair.connections.is_empty() { self.end_pair(ends) } else { None }
+    }
+
+    /// The pair without a connection that it had.
+    fn take_out(&mut self, ends: (NodeId, NodeId), connection: &Connection) -> Option<&Pair> {
         let pair = self.pairs.get_mut(&ends)?;
         let left = pair.connections.remove(connection)?;
         self.changed.insert(*connection);
@@ -377,7 +393,7 @@ impl Desired {
             pair.counting -= 1;
             self.divided.extend(pair.rate.map(|_| ends));
         }
-        if pair.counting > 0 { None } else { self.end_pair(ends) }
+        Some(pair)
     }
 
     /// Ends pairs that no report has spoken of for long.

@@ -16,7 +16,9 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
 use model::{Cap, Caps, PortWatch, Severity, Thresholds};
-use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, PortCount, Report};
+use protocol::agent::{
+    Capability, Command, Commands, ConnectionReport, EndedConnection, Host, PortCount, Report,
+};
 use protocol::application::{Declaration, Portion, StreamReport};
 use protocol::operator::{Act, Order};
 use protocol::{Connection, Process, Processes};
@@ -610,6 +612,7 @@ fields! {
     ConnectionReport {
         connection, delivered_bytes, unsent_bytes, in_flight_bytes, rtt_ns, processes
     }
+    EndedConnection { connection, sent_bytes, processes }
     PortCount { node, interface, sent_bytes }
     Host { name, addresses }
     Commands { epoch, sequence, lease_ns, complete, commands }
@@ -679,6 +682,7 @@ tagged! {
         7 => Failed { epoch, sequence, command, reason }
         8 => Ports { ports }
         9 => Left {}
+        10 => Ended { sampled_ns, connections, lost }
     }
     Command {
         0 => Pace { connection, rate_bps }

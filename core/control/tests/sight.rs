@@ -5,11 +5,11 @@
 mod in_memory;
 
 use in_memory::{Rig, SECOND, Shape, connection};
-use protocol::agent::{ConnectionReport, Report};
+use protocol::agent::{ConnectionReport, EndedConnection, MOST_REPORTED, Report};
 use protocol::application::Declaration;
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
-use watermaster_control::{ChannelId, Input, Tenant};
+use watermaster_control::{ChannelId, Input, Refusal, Tenant};
 
 const MB: u64 = 1_000_000;
 
@@ -46,6 +46,25 @@ fn sample(rig: &mut Rig, agent: ChannelId, seen: &[Seen]) {
         Report::Connections { sampled_ns: Time::ZERO + rig.now.since(Time::ZERO), connections };
     rig.input(Input::Reported(agent, &report)).unwrap();
     rig.pass(Span::ZERO);
+}
+
+/// The agent tells that these connections of `h0` have ended, having sent so much, and how many it lost.
+fn ended(
+    rig: &mut Rig,
+    agent: ChannelId,
+    seen: &[(Connection, u64)],
+    lost: u64,
+) -> Result<(), Refusal> {
+    let connections = seen.iter().map(|(connection, sent)| EndedConnection {
+        connection: *connection,
+        sent_bytes: Bytes::new(*sent),
+        processes: vec![],
+    });
+    let connections = connections.collect();
+    let sampled_ns = Time::ZERO + rig.now.since(Time::ZERO);
+    let told = rig.input(Input::Reported(agent, &Report::Ended { sampled_ns, connections, lost }));
+    rig.pass(Span::ZERO);
+    told
 }
 
 fn tenant(application: &str, group: &str) -> Tenant {
@@ -285,6 +304,128 @@ fn a_new_name_for_what_was_sent_escapes_nothing() {
     rig.start("liar", "later");
     rig.flow("liar", "later", 1, connection(0, 1, 4), Some(10_000)).unwrap();
     assert_eq!(rig.why("liar", "later", 1).flow.bytes, Some(Bytes::new(10_000)));
+}
+
+/// Nor does a new connection each second, which no sample finds, however much is left open meanwhile.
+#[test]
+fn a_new_connection_for_what_was_sent_escapes_nothing() {
+    for completes in [false, true] {
+        let (mut rig, agent) = rig(vec![]);
+        declare(&mut rig, "honest", 2, 30 * MB);
+        rig.start("liar", "job");
+        let flow = |rig: &mut Rig, second: u16| {
+            let packets = connection(0, 1, 1000 + second);
+            rig.flow("liar", "job", second.into(), packets, Some(10_000)).unwrap();
+        };
+        flow(&mut rig, 0);
+        for second in 1..=5_u16 {
+            rig.pass(SECOND / 2);
+            if completes {
+                let (job, flow) = ("job".into(), (second - 1).to_string());
+                rig.declare("liar", Declaration::FlowComplete { job, flow }).unwrap();
+            }
+            rig.pass(SECOND / 2);
+            let gone = [(connection(0, 1, 999 + second), 10 * MB)];
+            ended(&mut rig, agent, &gone, 0).unwrap();
+            let real = (connection(0, 1, 2), 100_000 * u64::from(second), MB, None);
+            sample(&mut rig, agent, &[real]);
+            flow(&mut rig, second);
+        }
+        assert_eq!(held(&rig, "honest"), None, "it goes first");
+        let liar = rig.why("liar", "job", 5).flow;
+        assert!(liar.bytes.unwrap() > Bytes::new(35 * MB), "{completes}: {liar:?}");
+        // What ended is asked for once: the same ports again owe for themselves alone.
+        let again = [(connection(0, 1, 1000), 10_000)];
+        ended(&mut rig, agent, &again, 0).unwrap();
+        assert_eq!(rig.why("liar", "job", 5).flow.bytes, liar.bytes);
+    }
+}
+
+/// Many flows, each over a connection of its own that no sample finds, and each as large as it was declared.
+#[test]
+fn honest_short_connections_owe_nothing_and_leave_no_doubt() {
+    let (mut rig, agent) = rig(vec![]);
+    declare(&mut rig, "real", 2, 1000 * MB);
+    rig.start("app", "job");
+    for second in 1..=30_u16 {
+        let packets = connection(0, 1, 1000 + second);
+        rig.flow("app", "job", second.into(), packets, Some(MB)).unwrap();
+        assert!(held(&rig, "real").is_some(), "{second}: it counts at once");
+        rig.pass(SECOND - Span::from_millis(10));
+        let (job, flow) = ("job".into(), second.to_string());
+        rig.declare("app", Declaration::FlowComplete { job, flow }).unwrap();
+        ended(&mut rig, agent, &[(packets, MB)], 0).unwrap();
+        let sent = u64::from(second) * MB;
+        sample(&mut rig, agent, &[(connection(0, 1, 2), sent, MB, None)]);
+    }
+    let status = rig.controller.at(rig.now).status();
+    assert!(status.applications.iter().all(|known| known.contradicted == 0), "{status:?}");
+}
+
+/// One that rests and has carried much before owes nothing when another between the same hosts ends.
+#[test]
+fn what_is_known_of_resting_connections_stays() {
+    let (mut rig, agent) = rig(vec![]);
+    rig.start("app", "job");
+    let (kept, short) = (connection(0, 1, 1), connection(0, 1, 2));
+    for second in 1..=10_u64 {
+        sample(&mut rig, agent, &[(kept, second * 5 * MB, 0, None), (short, 1000, 0, None)]);
+    }
+    for _ in 0..6 {
+        sample(&mut rig, agent, &[(kept, 50 * MB, 0, None), (short, 1000, 0, None)]);
+    }
+    ended(&mut rig, agent, &[(short, 1000)], 0).unwrap();
+    rig.flow("app", "job", 1, kept, Some(MB)).unwrap();
+    sample(&mut rig, agent, &[(kept, 51 * MB, 0, None)]);
+    assert_eq!(rig.controller.at(rig.now).status().applications[0].contradicted, 0);
+}
+
+#[test]
+fn a_flow_whose_connection_has_ended_holds_nobody() {
+    let (mut rig, agent) = rig(vec![]);
+    declare(&mut rig, "small", 1, MB);
+    declare(&mut rig, "real", 2, 100 * MB);
+    let real = (connection(0, 1, 2), MB, MB, None);
+    sample(&mut rig, agent, &[real, (connection(0, 1, 1), 1000, MB, None)]);
+    assert!(held(&rig, "real").is_some());
+    ended(&mut rig, agent, &[(connection(0, 1, 1), 500_000)], 0).unwrap();
+    assert_eq!(held(&rig, "real"), None);
+    assert_eq!(rig.why("small", "job", 1).flow.delivered_bytes, Bytes::new(499_000));
+    // Another one has its ports.
+    sample(&mut rig, agent, &[real, (connection(0, 1, 1), 0, MB, None)]);
+    assert!(held(&rig, "real").is_some());
+}
+
+/// A flow whose port nobody knew has had a connection that no sample finds.
+#[test]
+fn what_joins_at_its_end_counts() {
+    let (mut rig, agent) = rig(vec![]);
+    declare(&mut rig, "app", 0, 100_000);
+    for (port, sent) in [(7, 60_000), (8, 30_000)] {
+        ended(&mut rig, agent, &[(connection(0, 1, port), sent)], 0).unwrap();
+    }
+    let flow = rig.why("app", "job", 1).flow;
+    assert_eq!((flow.delivered_bytes.get(), flow.contradicted), (90_000, None));
+    assert_eq!(flow.carriers, [], "they are gone");
+    ended(&mut rig, agent, &[(connection(0, 1, 9), MB)], 0).unwrap();
+    assert!(rig.why("app", "job", 1).flow.contradicted.is_some());
+}
+
+#[test]
+fn what_agents_tell_of_ended_connections_is_bounded_and_of_their_own() {
+    let (mut rig, agent) = rig(vec![]);
+    let others = [(connection(1, 0, 1), MB), (connection(0, 1, 1), MB)];
+    declare(&mut rig, "app", 1, 10_000);
+    let refused = ended(&mut rig, agent, &others, 0).unwrap_err();
+    assert_eq!(refused.field, "connection.source");
+    assert!(bytes(&rig, "app") >= MB, "one that is odd doesn't silence the others");
+    let most = 100_000.max(MOST_REPORTED);
+    let many = vec![(connection(0, 1, 1), MB); most + 1];
+    assert_eq!(ended(&mut rig, agent, &many, 0).unwrap_err().field, "connections");
+    let told = |rig: &Rig| rig.controller.at(rig.now).status().problems.join("\n");
+    assert!(!told(&rig).contains("more connections ended at once"), "{}", told(&rig));
+    ended(&mut rig, agent, &[], 3).unwrap();
+    assert!(told(&rig).contains("more connections ended at once"), "{}", told(&rig));
 }
 
 /// Large flows that end at once buy nothing either.

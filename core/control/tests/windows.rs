@@ -117,7 +117,7 @@ impl Rig {
         let policy = Scripted::default();
         let config = config("scripted", Box::new(policy.clone()));
         let controller = Controller::new(config, 1, Time::ZERO).unwrap();
-        let kernel = Kernel::new(1, Capacity { limits: 10, connections: 10 });
+        let kernel = Kernel::new(1, Capacity { limits: 10, connections: 10, ended: 0 });
         let (now, channel, agent) = (Time::ZERO, ChannelId(0), machine());
         Self { controller, policy, now, channel, agent, kernel, refuses: false }
     }

@@ -49,6 +49,16 @@ pub enum Report {
         /// The connections.
         connections: Vec<ConnectionReport>,
     },
+    /// Connections that have ended since the sample or the report of this kind before. Comes before a sample of the
+    /// same moment, which has none of them.
+    Ended {
+        /// When they were gathered, by the clock of the samples.
+        sampled_ns: Time,
+        /// The connections, without those that sent nothing. Those between the same ends are one.
+        connections: Vec<EndedConnection>,
+        /// How many more ended, of which the agent had no room to note anything.
+        lost: u64,
+    },
     /// The first packet of a connection was seen, or the first since the watch began.
     Opened {
         /// The connection.
@@ -135,6 +145,21 @@ pub struct ConnectionReport {
     /// Smoothed round-trip time.
     pub rtt_ns: Span,
     /// Who has its source, of those that the controller asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<Process>,
+}
+
+/// What a connection had sent when it ended, seen by the kernel at its sender.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct EndedConnection {
+    /// The connection.
+    pub connection: Connection,
+    /// Payload that left since it began, whether or not it was acknowledged; what was sent again counts once.
+    pub sent_bytes: Bytes,
+    /// Control groups that its source was made in, of those that the controller asked for. A process by its number is
+    /// not among them: it may be gone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<Process>,
 }

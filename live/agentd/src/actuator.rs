@@ -6,7 +6,7 @@ use agent::{Failure, Happening, Operation, PortNumber};
 use kernel::{Error, Event, Lease, Namespace, Pacer, Sockets, Switch, Watch};
 use model::Severity;
 use protocol::Process;
-use protocol::agent::{ConnectionReport, MOST_GAP};
+use protocol::agent::{ConnectionReport, EndedConnection, MOST_GAP};
 use tokio::io::unix::AsyncFd;
 use units::{Bytes, Span, Time};
 
@@ -248,6 +248,25 @@ impl Actuator {
         }
     }
 
+    /// The sockets of processes, of those that can be seen.
+    fn look_for<'a>(
+        &mut self,
+        processes: impl Iterator<Item = &'a Process>,
+    ) -> Vec<(&'a Process, Sockets)> {
+        let mut groups = None;
+        let mut looked_for = Vec::new();
+        for process in processes {
+            // Nearly always nobody is looked for.
+            let mount = matches!(process, Process::Cgroup(_))
+                .then(|| groups.get_or_insert_with(|| kernel::unified_mount().ok()));
+            match Sockets::of(process, mount.and_then(|mount| mount.as_deref())) {
+                Ok(sockets) => looked_for.push((process, sockets)),
+                Err(error) => self.unknown(&error),
+            }
+        }
+        looked_for
+    }
+
     /// Says what ports had to tell and found no room for since this was asked last.
     fn tell_losses(&mut self) -> Result<(), Error> {
         let Some(switch) = &mut self.switch else { return Ok(()) };
@@ -316,16 +335,7 @@ impl agent::Actuator for Actuator {
 
     fn sample(&mut self, processes: &[Process]) -> Result<Vec<ConnectionReport>, Failure> {
         self.tell_losses().map_err(|error| error.to_string())?;
-        // Nearly always nobody is looked for.
-        let by_group = processes.iter().any(|process| matches!(process, Process::Cgroup(_)));
-        let groups = by_group.then(kernel::unified_mount).and_then(Result::ok);
-        let mut looked_for = Vec::with_capacity(processes.len());
-        for process in processes {
-            match Sockets::of(process, groups.as_deref()) {
-                Ok(sockets) => looked_for.push((process, sockets)),
-                Err(error) => self.unknown(&error),
-            }
-        }
+        let looked_for = self.look_for(processes.iter());
         let found = self.pacer.statistics(&self.namespaces).map_err(|error| error.to_string())?;
         let reports = found.iter().map(|each| ConnectionReport {
             connection: each.connection,
@@ -340,6 +350,32 @@ impl agent::Actuator for Actuator {
                 .collect(),
         });
         Ok(reports.collect())
+    }
+
+    fn ended(&mut self, processes: &[Process]) -> Result<agent::Ended, Failure> {
+        let ended = self.pacer.ended(&self.namespaces).map_err(|error| error.to_string());
+        let (ended, lost) = ended?;
+        if lost > 0 {
+            let remedy =
+                "have connections stay open longer, or samples come more often (control.sample)";
+            tracing::warn!(
+                lost,
+                remedy,
+                "more connections ended between two samples than can be told"
+            );
+        }
+        let groups = processes.iter().filter(|process| matches!(process, Process::Cgroup(_)));
+        let looked_for = if ended.is_empty() { Vec::new() } else { self.look_for(groups) };
+        let connections = ended.iter().map(|each| EndedConnection {
+            connection: each.connection,
+            sent_bytes: each.sent,
+            processes: looked_for
+                .iter()
+                .filter(|(_, sockets)| sockets.had(each))
+                .map(|(process, _)| (*process).clone())
+                .collect(),
+        });
+        Ok(agent::Ended { connections: connections.collect(), lost })
     }
 
     fn count(&mut self) -> Result<Vec<(PortNumber, Bytes)>, Failure> {

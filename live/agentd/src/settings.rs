@@ -112,6 +112,7 @@ fn read_pacer(root: &mut Fields<'_>, name: &str) -> Read<kernel::PacerOptions> {
         pins: root.optional("pins", |v| Ok(PathBuf::from(v.text()?)))?.unwrap_or(default.pins),
         name: name.to_owned(),
         limits: root.or("limits", default.limits, |v| v.integer(1..=1 << 24))?,
+        ..default
     })
 }
 

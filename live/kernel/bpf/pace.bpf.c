@@ -45,6 +45,20 @@ struct {
 	__type(value, __u64);
 } held SEC(".maps");
 
+// Connections that have ended, until they are asked for; as large as the agent says.
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} ended SEC(".maps");
+
+// How many found no room there.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} lost SEC(".maps");
+
 // Control groups within each other that are looked at; nobody has so many.
 #define DEPTH 64
 
@@ -132,6 +146,27 @@ static __always_inline void count(bool was, bool is)
 		__sync_fetch_and_add(counter, is ? 1 : -1);
 }
 
+// Tells of a connection that ends, if it has sent anything. Nobody is woken: it is asked for with each sample.
+static __always_inline void tell_end(struct tcp_sock *tp)
+{
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+	if (!tp->data_segs_out)
+		return;
+	struct wm_ended *record = bpf_ringbuf_reserve(&ended, sizeof(*record), 0);
+	if (!record) {
+		__u32 only = 0;
+		__u64 *counter = bpf_map_lookup_elem(&lost, &only);
+		if (counter)
+			__sync_fetch_and_add(counter, 1);
+		return;
+	}
+	name_of(&sk->__sk_common, &record->connection);
+	record->namespace = sk->__sk_common.skc_net.net->ns.inum;
+	record->sent = tp->bytes_acked + (tp->snd_nxt - tp->snd_una);
+	record->cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
 SEC("sockops")
 int govern(struct bpf_sock_ops *ops)
 {
@@ -149,18 +184,20 @@ int govern(struct bpf_sock_ops *ops)
 		own->timeouts++;
 		return 1;
 	}
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 1;
 	if (op == BPF_SOCK_OPS_STATE_CB) {
+		if (ops->args[1] != TCP_CLOSE || ops->args[0] == TCP_CLOSE)
+			return 1;
 		// What was applied stays with the socket, which may connect again.
-		if (ops->args[1] == TCP_CLOSE)
-			count(own->applied, false);
+		count(own->applied, false);
+		tell_end(tp);
 		return 1;
 	}
 	if (fresh)
 		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | CALLBACKS);
 	bool was = own->applied && !fresh;
-	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-	if (!tp)
-		return 1;
 	__u32 rate = decide(tp, own, true);
 	count(was, own->applied);
 	if (rate)

@@ -29,6 +29,7 @@ enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY 
 enum { BPF_F_NO_PREALLOC = 1 };
 enum { BPF_ANY = 0 };
 enum { BPF_SK_STORAGE_GET_F_CREATE = 1 };
+enum { BPF_RB_NO_WAKEUP = 1 };
 enum { BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4, BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB = 5,
        BPF_SOCK_OPS_RTO_CB = 8, BPF_SOCK_OPS_STATE_CB = 10, BPF_SOCK_OPS_RTT_CB = 12 };
 enum { BPF_SOCK_OPS_RTO_CB_FLAG = 1, BPF_SOCK_OPS_STATE_CB_FLAG = 4, BPF_SOCK_OPS_RTT_CB_FLAG = 8 };
@@ -214,6 +215,7 @@ struct tcp_sock {
 	struct tcp_options_received rx_opt;
 	__u64 bytes_received;
 	__u64 bytes_acked;
+	__u32 data_segs_out;
 	__u32 total_retrans;
 	__u32 snd_ssthresh;
 	__u32 delivered;

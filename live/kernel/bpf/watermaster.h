@@ -58,6 +58,14 @@ struct wm_statistics {
 	__u32 state;
 };
 
+/* A connection that has ended. */
+struct wm_ended {
+	struct wm_connection connection;
+	__u32 namespace; /* inode */
+	__u64 sent; /* octets, what was sent again once */
+	__u64 cgroup; /* inode of the control group that it was made in */
+};
+
 /* Places for packets of a virtual queue: Thresholds::MOST_LIVE, and one that stays free. A power of two. */
 enum { WM_ROOM = 4096 };
 

@@ -12,6 +12,7 @@
 
 mod cgroup;
 mod dctcp;
+mod ended;
 mod error;
 mod event;
 mod features;
@@ -33,6 +34,7 @@ mod switch;
 pub use agent::{Happening, PortNumber};
 pub use cgroup::unified_mount;
 pub use dctcp::Dctcp;
+pub use ended::Ended;
 pub use error::Error;
 pub use event::Event;
 pub use features::{Feature, Features, Missing};

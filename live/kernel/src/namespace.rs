@@ -74,6 +74,14 @@ impl Namespace {
         &self.path
     }
 
+    /// Its inode, as statistics name it.
+    ///
+    /// # Errors
+    /// [`Error::File`]
+    pub(crate) fn inode(&self) -> Result<u64, Error> {
+        Ok(self.file.metadata().map_err(Error::file(&self.path))?.ino())
+    }
+
     /// Does something inside.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ pub(crate) static PACE: Compiled = Compiled {
         ("sockets", 4, 24),
         ("group", 4, 8),
         ("held", 4, 8),
+        ("lost", 4, 8),
     ],
 };
 

@@ -10,11 +10,12 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, OpenObject};
 use protocol::Connection;
 use units::{Bytes, Rate, Span, Time};
 
+use crate::ended::Endings;
 use crate::layout::{Fields, Value, key};
 use crate::lease::{Leases, check_clock};
 use crate::objects::{PACE, map, map_mut, open_map, program, program_mut};
 use crate::pins::Pins;
-use crate::{Error, Lease, Namespace, Statistics, statistics, unified_mount};
+use crate::{Ended, Error, Lease, Namespace, Statistics, statistics, unified_mount};
 
 /// The maps that survive the agent.
 const KEPT: [&str; 4] = ["leases", "limits", "sockets", "held"];
@@ -30,6 +31,8 @@ pub struct PacerOptions {
     pub name: String,
     /// How many connections can have a limit at a time.
     pub limits: u32,
+    /// How many that ended can wait to be told.
+    pub ended: u32,
 }
 
 impl Default for PacerOptions {
@@ -39,6 +42,7 @@ impl Default for PacerOptions {
             pins: "/run/watermaster/bpf".into(),
             name: "agent".to_owned(),
             limits: 65_536,
+            ended: 65_536,
         }
     }
 }
@@ -73,6 +77,8 @@ pub enum Stopped {
 /// Holds connections to rates. Dropped without [`Pacer::stop`], it leaves its programs to end the
 /// leases, as it does when its process is killed; the next one of the same name goes on from there.
 pub struct Pacer {
+    // Before what it reads from, so that it is dropped first.
+    endings: Endings,
     object: Object,
     pins: Pins,
     leases: Leases,
@@ -99,9 +105,9 @@ impl Pacer {
         let identity = directory.metadata().map_err(Error::file(&group))?.ino();
         let pins = Pins::at(&options.pins, &options.name)?;
         match govern(&pins, &directory, identity, options) {
-            Ok((object, leases, link)) => {
+            Ok((object, leases, link, endings)) => {
                 let group = (group, identity);
-                Ok(Self { object, pins, leases, group, link })
+                Ok(Self { endings, object, pins, leases, group, link })
             }
             Err(error) => {
                 // The first error is the one that tells.
@@ -240,6 +246,15 @@ impl Pacer {
         statistics::all(&self.object, namespaces)
     }
 
+    /// The connections of some namespaces that have sent something and have ended since this was asked last, in the order
+    /// of their ends; and how many more, of any, found no room.
+    ///
+    /// # Errors
+    /// A namespace is gone, or what the kernel says.
+    pub fn ended(&mut self, namespaces: &[Namespace]) -> Result<(Vec<Ended>, u64), Error> {
+        self.endings.take(namespaces)
+    }
+
     /// How many open connections, in whatever namespace, have a limit applied.
     ///
     /// # Errors
@@ -295,11 +310,14 @@ fn govern(
     group: &File,
     identity: u64,
     options: &PacerOptions,
-) -> Result<(Object, Leases, Link), Error> {
+) -> Result<(Object, Leases, Link, Endings), Error> {
     let mut object = PACE.open()?;
     open_map(&mut object, "limits")
         .set_max_entries(options.limits)
         .map_err(Error::bpf("size the map of limits"))?;
+    open_map(&mut object, "ended")
+        .set_max_entries(Endings::size(options.ended))
+        .map_err(Error::bpf("size the ring of what has ended"))?;
     for name in KEPT {
         inherit(&mut object, pins, name)?;
     }
@@ -314,10 +332,11 @@ fn govern(
             .update(&0_u32.to_ne_bytes(), &identity.to_ne_bytes(), MapFlags::ANY)
             .map_err(Error::bpf("name the control group"))?;
     }
+    let endings = Endings::of(&object)?;
     let link = attach(&object, pins, group, identity)?;
     let map = MapHandle::try_from(&map(&object, "leases"));
     let leases = Leases::left_in(map.map_err(Error::bpf("hold the map of leases"))?)?;
-    Ok((object, leases, link))
+    Ok((object, leases, link, endings))
 }
 
 /// As [`Pacer::adopt`].

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use protocol::Process;
 
-use crate::{Error, Statistics};
+use crate::{Ended, Error, Statistics};
 
 /// Open files of a process that are looked at, and groups below a group: who has more gets no more of the
 /// agent's time.
@@ -37,6 +37,11 @@ impl Sockets {
                 Ok(Self::MadeIn(top.map(inodes).unwrap_or_default()))
             }
         }
+    }
+
+    /// Whether the socket of one that has ended was one of them, as far as that can be known: of a control group.
+    pub fn had(&self, ended: &Ended) -> bool {
+        matches!(self, Self::MadeIn(groups) if groups.contains(&ended.cgroup))
     }
 
     /// Whether a connection's socket is one of them.

@@ -6,20 +6,23 @@
 mod hosts;
 
 use std::cell::RefCell;
-use std::net::SocketAddr;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr};
 use std::thread;
 use std::time::Duration;
 
 use agent::{Actuator, Capacity, Kernel, Operation, Trigger, VirtualQueue};
 use hosts::crafted::{carrying, packet, syn};
-use hosts::{Rig, options, payload, statistics, within};
+use hosts::{Idle, Rig, options, payload, statistics, within};
 use kernel::{
-    Connection, Error, Happening, Lease, Namespace, Pacer, PacerOptions, PortNumber, PortOptions,
-    Queue, Stopped, Switch, Watch, now,
+    Connection, Ended, Error, Happening, Lease, Namespace, Pacer, PacerOptions, PortNumber,
+    PortOptions, Queue, Sockets, Stopped, Switch, Watch, now, unified_mount,
 };
 use model::{Buffer, Cap, Caps, Severity, Thresholds};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use protocol::Process;
+use protocol::agent::EndedConnection;
 use testing::needs::{root, skipped};
 use testing::wait::{PATIENCE, eventually};
 use units::{Bytes, Rate, Span, Time};
@@ -294,7 +297,7 @@ fn grants_hold_in_the_programs_as_in_the_model() {
     let mut full = 0;
     // A map of two entries is full at the third. One history goes on where the one before ended.
     let (switch, number) = attached(2);
-    let model = Kernel::new(1, Capacity { limits: 0, connections: 2 });
+    let model = Kernel::new(1, Capacity { limits: 0, connections: 2, ended: 0 });
     // It leaves a threshold as soon as it is there for 2 ms.
     let thresholds = Thresholds { low: 2, medium: 4, high: 6, recovery: Span::from_millis(2) };
     let (rate, buffer) = (Rate::from_mbps(20), Buffer::Packets(20));
@@ -452,7 +455,7 @@ fn limits_hold_at_sockets_as_in_the_model() {
     let sockets = [(); 3].map(|()| rig.idle());
     let adopts = pacer.adopt(&sender).unwrap() > 0
         || skipped("before Linux 6.13 no connection is adopted; new ones are tested all the same");
-    let model = Kernel::new(0, Capacity { limits: 2, connections: 0 });
+    let model = Kernel::new(0, Capacity { limits: 2, connections: 0, ended: 0 });
     let (mut looks, mut full) = ([[0; 2]; 2], 0);
     let both = RefCell::new((pacer, model, 1_u64, &mut looks, &mut full));
     let mut runner = TestRunner::new(ProptestConfig::with_cases(200));
@@ -521,4 +524,167 @@ fn limits_hold_at_sockets_as_in_the_model() {
     eprintln!("{looks:?} looks with a limit and with none, adopted and not; {full} times full");
     assert!(looks.iter().flatten().all(|count| *count > 100) && full > 10, "{looks:?}, {full}");
     assert_eq!(pacer.stop(&[sender]).unwrap(), Stopped::Clean);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum How {
+    /// The end that connected closes first, or the other.
+    Closed(usize),
+    /// The end that connected says no more, and closes later.
+    Half,
+    /// It closes and has not read all: the other end hears of it by an RST.
+    Unread,
+}
+
+#[derive(Clone, Debug)]
+enum Life {
+    /// Over one of three connections an end says so many octets, which the other reads.
+    Says(usize, usize, usize),
+    Ends(usize, How),
+    /// It is asked for what has ended.
+    Asked,
+}
+
+fn life() -> impl Strategy<Value = Vec<Life>> {
+    let how = prop_oneof![
+        2 => (0..2_usize).prop_map(How::Closed),
+        1 => Just(How::Half),
+        1 => Just(How::Unread),
+    ];
+    let octets = prop_oneof![2 => 1..4_usize, 1 => 1..60_000_usize];
+    let step = prop_oneof![
+        4 => (0..3_usize, 0..2_usize, octets).prop_map(|(at, from, octets)| Life::Says(at, from, octets)),
+        3 => (0..3_usize, how).prop_map(|(at, how)| Life::Ends(at, how)),
+        1 => Just(Life::Asked),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+/// A connection, and what each of its ends has said.
+struct Living(Idle, [usize; 2]);
+
+impl Living {
+    fn says(&mut self, from: usize, octets: usize) {
+        let Self(Idle { ends, .. }, said) = self;
+        (&ends[from]).write_all(&vec![1; octets]).unwrap();
+        (&ends[1 - from]).read_exact(&mut vec![0; octets]).unwrap();
+        said[from] += octets;
+    }
+
+    /// It ends in the model too, each end for itself.
+    fn end(self, how: How, model: &mut Kernel, group: &Process) {
+        let Self(Idle { connection, ends }, mut said) = self;
+        let [mut near, mut far] = ends.map(Some);
+        match how {
+            How::Closed(0) => drop(near.take()),
+            How::Closed(_) => drop(far.take()),
+            How::Half => near.as_ref().unwrap().shutdown(Shutdown::Write).unwrap(),
+            How::Unread => {
+                far.as_ref().unwrap().write_all(&[1; 10]).unwrap();
+                assert_eq!(near.as_ref().unwrap().peek(&mut [0]).unwrap(), 1);
+                said[1] += 10;
+                drop(near.take());
+            }
+        }
+        drop((near, far));
+        let Connection { source, destination } = connection;
+        let ways = [connection, Connection { source: destination, destination: source }];
+        for (way, said) in ways.into_iter().zip(said) {
+            model.end(way, Bytes::new(said as u64), group.clone());
+        }
+    }
+}
+
+/// The control group of this process.
+fn own_group() -> Process {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    let unified = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap();
+    Process::Cgroup(unified.into())
+}
+
+#[test]
+fn what_has_ended_is_told_as_in_the_model() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    let both = [rig.namespace(0), rig.namespace(1)];
+    let pacer = Pacer::start(&options()).unwrap();
+    let model = Kernel::new(0, Capacity { limits: 0, connections: 0, ended: usize::MAX });
+    let group = own_group();
+    let sockets = Sockets::of(&group, Some(&unified_mount().unwrap())).unwrap();
+    let open = || Living(rig.idle(), [0, 0]);
+    let state = RefCell::new((pacer, model, [(); 3].map(|()| open()), (0, 0)));
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(60));
+    runner
+        .run(&life(), |steps| {
+            let mut state = state.borrow_mut();
+            let (pacer, model, living, (told, silent)) = &mut *state;
+            for step in steps {
+                match step {
+                    Life::Says(at, from, octets) => living[at].says(from, octets),
+                    Life::Ends(at, how) => {
+                        let ended = std::mem::replace(&mut living[at], open());
+                        *silent += ended.1.iter().filter(|said| **said == 0).count();
+                        ended.end(how, model, &group);
+                    }
+                    Life::Asked => {
+                        let mut expected = model.ended(&[group.clone()]).unwrap().connections;
+                        let mut found = Vec::new();
+                        let mut all = || {
+                            let (ended, lost) = pacer.ended(&both).unwrap();
+                            assert_eq!(lost, 0);
+                            found.extend(ended);
+                            found.len() >= expected.len()
+                        };
+                        prop_assert!(eventually(&mut all), "{:?} of {:?}", found, expected);
+                        expected.sort_by_key(|each| each.connection);
+                        found.sort_by_key(|each| each.connection);
+                        let is_told = |found: &Ended, expected: &EndedConnection| {
+                            // The SYN may count, and the FIN.
+                            let beyond = found.sent - expected.sent_bytes;
+                            found.connection == expected.connection
+                                && found.sent >= expected.sent_bytes
+                                && beyond <= Bytes::new(2)
+                                && sockets.had(found)
+                        };
+                        let all = found.len() == expected.len()
+                            && found.iter().zip(&expected).all(|(f, e)| is_told(f, e));
+                        prop_assert!(all, "{:?} instead of {:?}", found, expected);
+                        *told += found.len();
+                    }
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+    let (pacer, _, _, (told, silent)) = state.into_inner();
+    eprintln!("{told} ends told, {silent} that had sent nothing");
+    assert!(told > 100 && silent > 20, "{told}, {silent}");
+    assert_eq!(pacer.stop(&both).unwrap(), Stopped::Clean);
+}
+
+/// Others on this machine may fill the room too.
+#[test]
+fn what_ended_and_found_no_room_is_counted() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    let both = [rig.namespace(0), rig.namespace(1)];
+    let mut pacer = Pacer::start(&PacerOptions { ended: 64, ..options() }).unwrap();
+    for _ in 0..100 {
+        rig.idle().talk();
+    }
+    let (mut told, mut lost) = (0, 0);
+    let mut all = || {
+        let (ended, more) = pacer.ended(&both).unwrap();
+        (told, lost) = (told + ended.len() as u64, lost + more);
+        told + lost >= 200
+    };
+    // As many as fit in the first answer, or the loop above would have been asked meanwhile.
+    assert!(eventually(&mut all), "{told} told, {lost} lost");
+    assert!(told < 100 && lost > 100, "{told} told, {lost} lost");
+    assert_eq!(pacer.ended(&both).unwrap(), (vec![], 0), "once");
+    assert_eq!(pacer.stop(&both).unwrap(), Stopped::Clean);
 }

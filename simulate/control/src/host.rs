@@ -72,7 +72,8 @@ fn machine(kernel: &Kernel) -> Agent {
 
 impl Default for Host {
     fn default() -> Self {
-        let kernel = Kernel::new(1, Capacity { limits: usize::MAX, connections: usize::MAX });
+        let kernel =
+            Kernel::new(1, Capacity { limits: usize::MAX, connections: usize::MAX, ended: 0 });
         let agent = machine(&kernel);
         let (since, backoff) = (Time::ZERO, Backoff::default());
         let stands = BTreeMap::new();

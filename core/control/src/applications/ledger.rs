@@ -29,6 +29,8 @@ struct Account {
     /// What flows that have ended since may have carried, and how long they were there.
     ended: Bytes,
     open: Span,
+    /// What flows of it weigh that ended unseen.
+    unseen: Span,
     /// Whose flows it carried last.
     of: Arc<str>,
     /// When it was spoken of last, as [`Context::awake`].
@@ -43,8 +45,16 @@ impl Account {
             at: since,
             ended: Bytes::ZERO,
             open: Span::ZERO,
+            unseen: Span::ZERO,
             of: Arc::clone(of),
             touched: cx.awake,
+        }
+    }
+
+    /// It carries flows of an application now.
+    fn carries(&mut self, of: &Arc<str>) {
+        if *self.of != **of {
+            (self.of, self.unseen) = (Arc::clone(of), Span::ZERO);
         }
     }
 }
@@ -114,9 +124,21 @@ impl Ledger {
         }
     }
 
-    /// One counted for so long, and nobody saw it.
-    pub(crate) fn note_unseen(&mut self, cx: &Context, of: &Arc<str>, lived: Span) {
+    /// One counted for so long, and nobody saw it: not yet, if it has ended and an agent tells still that one of its
+    /// `connections` sent something.
+    pub(crate) fn note_unseen(
+        &mut self,
+        cx: &Context,
+        of: &Arc<str>,
+        lived: Span,
+        connections: &[Connection],
+    ) {
         let awake = cx.awake;
+        for connection in connections {
+            if let Some(account) = self.accounts.get_mut(connection) {
+                account.unseen += weight(cx, lived);
+            }
+        }
         let debt = self.debt(cx, of);
         debt.unseen += weight(cx, lived);
         debt.at = awake;
@@ -143,9 +165,7 @@ impl Ledger {
         account.ended += left.map_or(most, |left| with_slack(left).min(most));
         account.open += lived;
         account.touched = cx.awake;
-        if *account.of != **of {
-            account.of = Arc::clone(of);
-        }
+        account.carries(of);
     }
 
     /// A connection is reported, which carries these flows of an application, or none now: since when, and what is left
@@ -169,8 +189,8 @@ impl Ledger {
             self.accounts.insert(connection, Account::new(cx, since, of));
         }
         let account = self.accounts.get_mut(&connection)?;
-        if let Some(of) = of.filter(|of| **of != account.of) {
-            account.of = Arc::clone(of);
+        if let Some(of) = of {
+            account.carries(of);
         }
         let grown = delivered - delivered.min(account.delivered.unwrap_or(before));
         let longest = first.map_or(Span::ZERO, |since| cx.now.since(since.max(account.at)));
@@ -185,10 +205,15 @@ impl Ledger {
         account.delivered = Some(delivered);
         (account.ended, account.open) = (Bytes::ZERO, Span::ZERO);
         (account.at, account.touched) = (cx.now, cx.awake);
+        let unseen = core::mem::take(&mut account.unseen);
+        let (of, awake) = (Arc::clone(&account.of), cx.awake);
+        if grown > Bytes::ZERO {
+            // They were there after all.
+            self.less_unseen(cx, &of, unseen);
+        }
         if is_endless || rest <= SLACK {
             return None;
         }
-        let (of, awake) = (Arc::clone(&account.of), cx.awake);
         let debt = self.debt(cx, &of);
         debt.undeclared += rest;
         debt.at = awake;

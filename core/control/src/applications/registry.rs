@@ -782,13 +782,13 @@ impl Registry {
         let (since, left, selector) = (flow.since, flow.left, flow.selector);
         let (seen, noted, lived) = (flow.is_seen(), flow.noted, cx.now.since(flow.since));
         let carriers: Vec<Connection> = self.carriers(&selector).collect();
-        for connection in carriers {
-            self.ledger.ended(cx, connection, &of, (since, left), capacity);
+        for connection in &carriers {
+            self.ledger.ended(cx, *connection, &of, (since, left), capacity);
         }
         if seen {
             self.ledger.note_seen(cx, &of);
         } else if !noted {
-            self.ledger.note_unseen(cx, &of, lived);
+            self.ledger.note_unseen(cx, &of, lived, &carriers);
         }
     }
 
@@ -808,7 +808,7 @@ impl Registry {
         let flow = self.flow_mut(id).filter(|flow| !flow.is_seen() && !flow.noted);
         if let (Some(of), Some(flow)) = (of, flow) {
             flow.noted = true;
-            self.ledger.note_unseen(cx, &of, cx.patience());
+            self.ledger.note_unseen(cx, &of, cx.patience(), &[]);
         }
     }
 

@@ -3,11 +3,14 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use model::{Declared, FlowId, LinkId, Measured, NodeId, Severity, StreamSample};
 use protocol::Connection;
-use protocol::agent::{Capability, ConnectionReport, Host, MOST_EPOCH, PortCount, Report};
+use protocol::agent::{
+    Capability, ConnectionReport, EndedConnection, Host, MOST_EPOCH, PortCount, Report,
+};
 use units::{Bytes, Rate, Span, Time};
 
 use super::Controller;
@@ -130,6 +133,9 @@ impl Controller {
             Report::Hello { .. } => {}
             Report::Connections { sampled_ns, connections } => {
                 self.sampled(channel, *sampled_ns, connections)?;
+            }
+            Report::Ended { sampled_ns, connections, lost } => {
+                self.ended(channel, *sampled_ns, connections, *lost)?;
             }
             Report::Opened { connection } => {
                 self.check_seen(channel, connection)?;
@@ -330,7 +336,6 @@ impl Controller {
     /// The last packet of a connection.
     pub(super) fn closed(&mut self, connection: &Connection) {
         self.leave_pair(connection);
-        self.registry.ledger.close(connection);
         let Some(id) = self.registry.carried_by(connection).first().copied() else {
             return;
         };
@@ -387,35 +392,7 @@ impl Controller {
             // What began since the sample before has delivered nothing before; of others nobody knows.
             let is_new = self.agents.sampled_before(channel, sampled);
             let before = if is_new { Bytes::ZERO } else { report.delivered_bytes };
-            self.join(report.connection, before);
-            lied.extend(self.settle(report, before));
-            let grown = self.registry.joins.note(&self.context, report);
-            // What a connection of several flows delivers can't be told apart.
-            let carried = self.registry.carried_by(&report.connection);
-            if let [id] = *carried {
-                let sum = flows.entry(id).or_insert_with(|| self.counted(id));
-                sum.delivered += grown.unwrap_or(report.delivered_bytes);
-                sum.queued += report.unsent_bytes + report.in_flight_bytes;
-                // Before its first acknowledgement a connection has none.
-                let took = Some(report.rtt_ns).filter(|took| *took > Span::ZERO);
-                sum.round_trip = [sum.round_trip, took].into_iter().flatten().min();
-            } else {
-                let carried = Vec::from(carried);
-                let last = ends.and_then(|ends| {
-                    self.desired.delivered_before(ends, &report.connection, Time::NEVER)
-                });
-                let sends = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO
-                    || last.is_some_and(|last| report.delivered_bytes > last);
-                for id in carried {
-                    if let Some(flow) = self.registry.flow_mut(id) {
-                        flow.hear(&self.context);
-                        if sends {
-                            flow.busy = Some(self.context.awake);
-                            self.unpark(id);
-                        }
-                    }
-                }
-            }
+            lied.extend(self.attribute(report, before, &mut flows));
             if let Some(ends) = ends.filter(|(src, dst)| src != dst) {
                 let sum = pairs.entry(ends).or_default();
                 sum.delivered += report.delivered_bytes;
@@ -434,6 +411,110 @@ impl Controller {
         self.end_vanished(channel);
         self.forget_silent();
         refused.map_or(Ok(()), Err)
+    }
+
+    /// Connections have ended: what they sent counts as if a sample had found them at their end.
+    fn ended(
+        &mut self,
+        channel: ChannelId,
+        sampled: Time,
+        ended: &[EndedConnection],
+        lost: u64,
+    ) -> Result<(), Refusal> {
+        let (now, most) = (self.context.now, self.context.limits.reported());
+        if ended.len() > most {
+            let reason = format!("more than {most} in a report; send fewer");
+            return Err(Refusal { field: "connections", reason, busy: false });
+        }
+        if lost > 0 {
+            self.agents.note_lost(channel, now);
+        }
+        let mut flows: BTreeMap<FlowId, Sum> = BTreeMap::new();
+        let (mut refused, mut lied, mut over) = (None, BTreeSet::new(), Vec::new());
+        for EndedConnection { connection, sent_bytes, processes } in ended {
+            if self.view.host_at(connection.source.ip()).is_none() {
+                continue;
+            }
+            if let Err(refusal) = self.check_own(channel, connection) {
+                self.agents.note_refused(channel, now, &refusal);
+                refused = Some(refusal);
+                continue;
+            }
+            let report = ConnectionReport {
+                connection: *connection,
+                delivered_bytes: *sent_bytes,
+                unsent_bytes: Bytes::ZERO,
+                in_flight_bytes: Bytes::ZERO,
+                rtt_ns: Span::ZERO,
+                retransmissions: 0,
+                processes: processes.clone(),
+            };
+            // A sample says more of who had it.
+            if self.registry.joins.holders(connection).is_empty() {
+                self.note_holders(&report);
+            }
+            if !processes.is_empty() {
+                self.note_owner(&report);
+            }
+            let is_new = self.agents.sampled_before(channel, sampled);
+            let before = if is_new { Bytes::ZERO } else { *sent_bytes };
+            lied.extend(self.attribute(&report, before, &mut flows));
+            over.push(*connection);
+        }
+        self.tell_flows(sampled, &flows);
+        for of in lied {
+            self.raise(&of);
+        }
+        for connection in over {
+            let ends = self.view.ends(&connection);
+            let offered = ends.and_then(|ends| self.desired.forget_carrier(ends, &connection));
+            offered.into_iter().for_each(|offered| self.tell(offered));
+            self.registry.ledger.close(&connection);
+            self.park_over(&connection);
+            self.part(&connection);
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Takes in what a connection has carried, which had delivered `before` if it is told of the first time: for its
+    /// flows, and for what they were declared as. An application of which all flows count as more from now on.
+    fn attribute(
+        &mut self,
+        report: &ConnectionReport,
+        before: Bytes,
+        flows: &mut BTreeMap<FlowId, Sum>,
+    ) -> Option<Arc<str>> {
+        self.join(report.connection, before);
+        let lied = self.settle(report, before);
+        let grown = self.registry.joins.note(&self.context, report);
+        // What a connection of several flows delivers can't be told apart.
+        let carried = self.registry.carried_by(&report.connection);
+        if let [id] = *carried {
+            let sum = flows.entry(id).or_insert_with(|| self.counted(id));
+            sum.delivered += grown.unwrap_or(report.delivered_bytes);
+            sum.queued += report.unsent_bytes + report.in_flight_bytes;
+            // Before its first acknowledgement a connection has none.
+            let took = Some(report.rtt_ns).filter(|took| *took > Span::ZERO);
+            sum.round_trip = [sum.round_trip, took].into_iter().flatten().min();
+            return lied;
+        }
+        let carried = Vec::from(carried);
+        let last = self
+            .view
+            .ends(&report.connection)
+            .and_then(|ends| self.desired.delivered_before(ends, &report.connection, Time::NEVER));
+        let sends = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO
+            || last.is_some_and(|last| report.delivered_bytes > last);
+        for id in carried {
+            if let Some(flow) = self.registry.flow_mut(id) {
+                flow.hear(&self.context);
+                if sends {
+                    flow.busy = Some(self.context.awake);
+                    self.unpark(id);
+                }
+            }
+        }
+        lied
     }
 
     /// Ends the flows whose connection this agent has reported, and not for a grace: whoever had it is gone

@@ -113,6 +113,23 @@ impl Controller {
         self.registry.note_unseen(&self.context, id);
     }
 
+    /// A connection has ended that had sent something: so have the flows that were declared as just this one, until
+    /// another is seen there.
+    pub(super) fn park_over(&mut self, connection: &Connection) {
+        for id in Vec::from(self.registry.sharing(&(*connection).into())) {
+            let Some(flow) = self.registry.flow_mut(id).filter(|flow| flow.owner.is_some()) else {
+                continue;
+            };
+            flow.hear(&self.context);
+            flow.busy = Some(self.context.awake);
+            let stands = !flow.parked;
+            self.registry.note_late(&self.context, id);
+            if stands {
+                self.park(id);
+            }
+        }
+    }
+
     /// A flow is seen: the policy counts on it again.
     pub(super) fn unpark(&mut self, id: FlowId) {
         if self.registry.flow(id).is_none_or(|flow| !flow.parked) {

@@ -177,7 +177,7 @@ impl Actuator for Failing<'_> {
 
 impl Default for Host {
     fn default() -> Self {
-        let kernel = Kernel::new(1, Capacity { limits: 10_000, connections: 10_000 });
+        let kernel = Kernel::new(1, Capacity { limits: 10_000, connections: 10_000, ended: 0 });
         let (machine, paced) = (machine(&kernel), BTreeMap::new());
         Self { machine, kernel, paced, completed: 0, heard: 0, failing: 0, frozen: false }
     }
