@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test growth docs-check lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases wheel deb site page page-check page-pictures
+.PHONY: help demo quick test growth docs-check lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases wheel deb sign signing-check site page page-check page-pictures
 
 ## help: this list
 help:
@@ -87,6 +87,14 @@ wheel: setup-build-venv
 ## deb: the Debian packages, in target/deb; as root tried in fresh Debian roots (PROFILE=quick, SUITES=bookworm)
 deb: setup-build-deb-python
 	checks/deb.sh
+
+## sign: lists of what target/deb and target/wheels deliver, signed with your key of GnuPG (KEY=FINGERPRINT)
+sign: setup-gpg
+	@packaging/sign.sh $(KEY)
+
+## signing-check: what is signed is verified as docs/security.md says, and what was changed is refused
+signing-check: setup-gpg-python
+	checks/signing.sh
 
 ## gather: the front end for memcached under two published clients' own tests, with every policy
 gather: setup-build-memcached-python-venv-go
