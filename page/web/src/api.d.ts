@@ -1519,6 +1519,7 @@ export interface operations {
             };
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
+            429: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };
@@ -1653,6 +1654,7 @@ export interface operations {
             };
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
+            429: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };
@@ -1679,6 +1681,7 @@ export interface operations {
             };
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
+            429: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };
@@ -1738,6 +1741,7 @@ export interface operations {
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
             404: components["responses"]["Wrong"];
+            429: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };
@@ -1769,6 +1773,7 @@ export interface operations {
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
             404: components["responses"]["Wrong"];
+            429: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };
@@ -1795,6 +1800,7 @@ export interface operations {
             };
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
+            429: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };
@@ -1839,6 +1845,7 @@ export interface operations {
             };
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
+            429: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };
@@ -2041,6 +2048,7 @@ export interface operations {
             };
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
+            429: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };
