@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test growth docs-check lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases wheel deb site page page-check page-pictures
+.PHONY: help demo quick test growth docs-check tutorial lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases wheel deb sbom sign signing-check site page page-check page-pictures
 
 ## help: this list
 help:
@@ -34,6 +34,10 @@ test: setup-build$(if $(filter 0,$(shell id -u)),-lab-python)
 ## docs-check: follow docs/adding-a-policy.md from an empty file to the simulator and, as root, the lab
 docs-check:
 	checks/adding-a-policy.sh
+
+## tutorial: run the commands of docs/tutorial.md as they stand there (as root those of its lab too), with the time of each step
+tutorial: setup-build-python$(if $(filter 0,$(shell id -u)),-lab)
+	checks/tutorial.sh
 
 ## growth: what each message costs at 1, 2, 4 and 8 thousand, in instructions (valgrind)
 growth: setup-build-valgrind
@@ -87,6 +91,18 @@ wheel: setup-build-venv
 ## deb: the Debian packages, in target/deb; as root tried in fresh Debian roots (PROFILE=quick, SUITES=bookworm)
 deb: setup-build-deb-python
 	checks/deb.sh
+
+## sbom: bills of materials (CycloneDX) of the program and of the Python package, into target/sbom; a package has its own
+sbom:
+	checks/sbom.sh
+
+## sign: lists of what target/deb and target/wheels deliver, signed with your key of GnuPG (KEY=FINGERPRINT)
+sign: setup-gpg
+	@packaging/sign.sh $(KEY)
+
+## signing-check: what is signed is verified as docs/security.md says, and what was changed is refused
+signing-check: setup-gpg-python
+	checks/signing.sh
 
 ## gather: the front end for memcached under two published clients' own tests, with every policy
 gather: setup-build-memcached-python-venv-go

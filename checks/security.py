@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Whether docs/security.md names tests that are there: each `file::test` is a test of that file, and each row of a
-table with a column "held by" names one."""
+table with a column "held by" names one, or a `make target` that .ci/run runs."""
 
 import re
 import sys
@@ -9,6 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/security.md"
 NAMED = re.compile(r"`([\w/.-]+\.rs)::(\w+)`")
+TARGET = re.compile(r"`make ([\w-]+)`")
+RUN = set(re.findall(r"^(?:\w+=\S+ )?make ([\w-]+)", (ROOT / ".ci/run").read_text(), re.M))
 
 
 def is_test(file, name):
@@ -31,7 +33,7 @@ def faults():
             in_claims = False
         elif line.rstrip().endswith("| held by |"):
             in_claims = True
-        elif in_claims and not line.startswith("|---") and not NAMED.search(line):
+        elif in_claims and not line.startswith("|---") and not NAMED.search(line) and not RUN & {*TARGET.findall(line)}:
             yield f"docs/security.md:{number}: no test holds this claim; name one, or move it to what isn't defended"
     if seen == 0:
         yield "docs/security.md: names no test"

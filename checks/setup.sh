@@ -48,6 +48,10 @@ for need in "$@"; do
         has lintian || lacks lintian
         has debootstrap || lacks debootstrap
         ;;
+    gpg) # signs, and verifies
+        has gpg || lacks gnupg
+        has gpgv || lacks gpgv
+        ;;
     etcd) has etcd || lacks etcd-server ;;
     memcached) has memcached || lacks memcached ;;
     go) has go || lacks golang-go ;;

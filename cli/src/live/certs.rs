@@ -8,13 +8,13 @@ use wire::identity::{Identity, Role};
 
 use crate::failure::{Failure, print};
 
-/// Make an authority and certificates for controllers, agents, applications, operators and switches
+/// Make an authority and certificates for controllers, agents, applications, operators, viewers and switches
 ///
 /// Existing files are kept. Keys are readable only by their owner; keep ca.key off the network.
 #[derive(Args)]
 #[command(after_help = "Example:\n  watermaster certs --directory /etc/watermaster/certs \
                   --controller main=10.0.0.1,control.example.org --agent h1 --agent h2 \
-                  --application wordcount --operator me --switch leaf1\n  \
+                  --application wordcount --operator me --viewer grafana --switch leaf1\n  \
                   watermaster certs --directory /etc/watermaster/certs --revoke agent-h1.crt\n\n\
                   Open vSwitch:\n  ovs-vsctl set-ssl switch-leaf1.key switch-leaf1.crt ca.crt")]
 pub(crate) struct Certs {
@@ -34,16 +34,20 @@ pub(crate) struct Certs {
     #[arg(long, value_name = "NAME")]
     application: Vec<String>,
 
-    /// An operator, who may read the status
+    /// An operator, who may see everything and give orders
     #[arg(long, value_name = "NAME")]
     operator: Vec<String>,
+
+    /// A viewer, who may see everything and change nothing
+    #[arg(long, value_name = "NAME")]
+    viewer: Vec<String>,
 
     /// A switch, by its name
     #[arg(long, value_name = "NAME")]
     switch: Vec<String>,
 
     /// A certificate to revoke: ca.crl lists it; controllers that name the list cut it off at a reload
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["controller", "agent", "application", "operator", "switch", "force"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["controller", "agent", "application", "operator", "viewer", "switch", "force"])]
     revoke: Vec<PathBuf>,
 
     /// Make ca.crl, a list of what is revoked: an empty one, where there is none
@@ -80,6 +84,7 @@ impl Certs {
             (Role::Agent, &self.agent),
             (Role::Application, &self.application),
             (Role::Operator, &self.operator),
+            (Role::Viewer, &self.viewer),
             (Role::Switch, &self.switch),
         ] {
             orders.extend(names.iter().map(|name| Order {

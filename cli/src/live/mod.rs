@@ -50,7 +50,7 @@ pub(crate) struct Target {
     #[arg(long, value_name = "FILE", requires = "certificate", requires = "key")]
     ca: Option<PathBuf>,
 
-    /// Your own certificate, of an operator [default: WATERMASTER_CERTIFICATE]
+    /// Your own certificate, of an operator or a viewer [default: WATERMASTER_CERTIFICATE]
     #[arg(long, value_name = "FILE", requires = "ca")]
     certificate: Option<PathBuf>,
 

@@ -18,3 +18,4 @@ mod orders;
 mod recording;
 mod switch;
 mod trust;
+mod viewer;

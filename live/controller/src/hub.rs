@@ -328,25 +328,19 @@ impl Admission {
         (name, tenant)
     }
 
-    /// Whose share a question takes: operators' or the application's that is asked about. Who isn't known
+    /// Whose share a question takes: operators', a viewer's or the application's that is asked about. Who isn't known
     /// acts for that, unless it is on this machine.
     pub fn asks_as(&self, application: &str) -> Arc<Tenant> {
         match self.identity() {
             None if self.is_local => Arc::clone(&self.hub.operators),
-            Some(Identity { role: Kind::Operator, .. }) => Arc::clone(&self.hub.operators),
+            Some(Identity { role: Kind::Operator | Kind::Viewer, .. }) => self.asks(),
             _ => self.hub.tenants.of(Who::Application(application.into())),
         }
     }
 
     /// Whose share takes what isn't about an application.
     pub fn asks(&self) -> Arc<Tenant> {
-        match self.identity() {
-            Some(Identity { role: Kind::Application, name }) => self.asks_as(name),
-            Some(Identity { role: Kind::Agent, name }) => {
-                self.hub.tenants.of(Who::Agent(name.as_str().into()))
-            }
-            _ => Arc::clone(&self.hub.operators),
-        }
+        self.hub.tenants.of(Who::asking(self.identity()))
     }
 
     /// Notes that declarations of an application are refused, once a second at most.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use wire::identity::{Identity, Role};
 
 /// How much of a tenant may wait for the machine at once, in octets that were sent.
 const WAITING: u32 = 64 << 10;
@@ -20,12 +21,28 @@ const PARSED: usize = 4;
 pub enum Who {
     /// All who operate this controller.
     Operators,
+    /// Who only reads.
+    Viewer(Arc<str>),
     /// An application.
     Application(Arc<str>),
     /// An agent.
     Agent(Arc<str>),
     /// A switch, by the number of its connection.
     Switch(u64),
+}
+
+impl Who {
+    /// Whose share takes what somebody asks that isn't about an application.
+    pub fn asking(identity: Option<&Identity>) -> Self {
+        match identity {
+            Some(Identity { role: Role::Application, name }) => {
+                Self::Application(name.as_str().into())
+            }
+            Some(Identity { role: Role::Viewer, name }) => Self::Viewer(name.as_str().into()),
+            Some(Identity { role: Role::Agent, name }) => Self::Agent(name.as_str().into()),
+            _ => Self::Operators,
+        }
+    }
 }
 
 /// Somebody whose words have a share of the daemon of their own.
@@ -217,6 +234,18 @@ mod tests {
         assert_eq!(greedy.held(), 0);
         assert!(honest.hold(100).is_ok());
         drop(half);
+    }
+
+    #[test]
+    fn a_viewer_has_a_share_of_its_own() {
+        let tenants = Tenants::new(1_000);
+        let asking =
+            |role| tenants.of(Who::asking(Some(&Identity { role, name: "eyes".to_owned() })));
+        let [viewer, operator] = [Role::Viewer, Role::Operator].map(asking);
+        let held: Vec<_> = std::iter::from_fn(|| viewer.hold(10).ok()).take(1_000).collect();
+        assert_eq!((viewer.held(), operator.held()), (500, 0));
+        assert!(operator.hold(10_000).is_ok());
+        drop(held);
     }
 
     #[test]

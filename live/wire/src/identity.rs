@@ -19,16 +19,24 @@ pub enum Role {
     Agent,
     /// Declares what it moves.
     Application,
-    /// Asks how everything stands.
+    /// Asks how everything stands, and gives orders.
     Operator,
+    /// Asks how everything stands.
+    Viewer,
     /// Forwards.
     Switch,
 }
 
 impl Role {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Controller, Self::Agent, Self::Application, Self::Operator, Self::Switch];
+    pub const ALL: [Self; 6] = [
+        Self::Controller,
+        Self::Agent,
+        Self::Application,
+        Self::Operator,
+        Self::Viewer,
+        Self::Switch,
+    ];
 
     /// Its name in certificates.
     pub const fn name(self) -> &'static str {
@@ -37,6 +45,7 @@ impl Role {
             Self::Agent => "agent",
             Self::Application => "application",
             Self::Operator => "operator",
+            Self::Viewer => "viewer",
             Self::Switch => "switch",
         }
     }

@@ -1556,6 +1556,7 @@ export interface operations {
             };
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
+            429: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };
@@ -1690,6 +1691,7 @@ export interface operations {
             };
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
+            429: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };
@@ -1716,6 +1718,7 @@ export interface operations {
             };
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
+            429: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };
@@ -1775,6 +1778,7 @@ export interface operations {
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
             404: components["responses"]["Wrong"];
+            429: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };
@@ -1806,6 +1810,7 @@ export interface operations {
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
             404: components["responses"]["Wrong"];
+            429: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };
@@ -1832,6 +1837,7 @@ export interface operations {
             };
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
+            429: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };
@@ -1876,6 +1882,7 @@ export interface operations {
             };
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
+            429: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };
@@ -2078,6 +2085,7 @@ export interface operations {
             };
             400: components["responses"]["Wrong"];
             403: components["responses"]["Wrong"];
+            429: components["responses"]["Wrong"];
             503: components["responses"]["Wrong"];
         };
     };

@@ -114,18 +114,27 @@ pub fn may_act(admission: &Admission, role: Role, name: &str) -> Result<(), Wron
 
 /// Whether the peer may give orders.
 pub fn may_order(admission: &Admission) -> Result<(), Wrong> {
-    may_see_all(admission).inspect_err(|_| {
-        tracing::warn!(by = admission.who(), "an order is refused: it is not an operator's");
-    })
+    match admission.identity() {
+        None => Ok(()),
+        Some(identity) if identity.role == Role::Operator => Ok(()),
+        Some(identity) => {
+            tracing::warn!(by = %identity, "an order is refused: it is not an operator's");
+            let only_reads = if identity.role == Role::Viewer { ", who may only read" } else { "" };
+            let reason =
+                format!("you are {identity}{only_reads}; show a certificate of an operator");
+            Err(Wrong::new(StatusCode::FORBIDDEN, Role::Operator.name(), reason))
+        }
+    }
 }
 
 /// Whether the peer may see everything.
 pub fn may_see_all(admission: &Admission) -> Result<(), Wrong> {
     match admission.identity() {
         None => Ok(()),
-        Some(identity) if identity.role == Role::Operator => Ok(()),
+        Some(identity) if matches!(identity.role, Role::Operator | Role::Viewer) => Ok(()),
         Some(identity) => {
-            let reason = format!("you are {identity}; show a certificate of an operator");
+            let reason =
+                format!("you are {identity}; show a certificate of an operator or a viewer");
             Err(Wrong::new(StatusCode::FORBIDDEN, "operator", reason))
         }
     }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use control::{Answers, Counters, Status};
 
 use super::answers::{Wrong, may_see_all};
+use super::queries::{on_its_way, unsaid};
 use crate::hub::{Admission, Hub, Role};
 
 pub async fn metrics(
@@ -17,10 +16,11 @@ pub async fn metrics(
     Extension(admission): Extension<Arc<Admission>>,
 ) -> Result<Response, Wrong> {
     may_see_all(&admission)?;
+    let asks = admission.asks();
     let (counters, status, leads) = match &hub.role {
         Role::Leads { .. } => {
             let both = |answers: &Answers<'_>| (answers.counters(), answers.status());
-            let asked = hub.ask(&hub.operators, both).await?;
+            let asked = hub.ask(&asks, both).await?;
             (asked.0, asked.1, true)
         }
         Role::Follows { standing, .. } => {
@@ -29,10 +29,7 @@ pub async fn metrics(
         }
     };
     let connections = hub.connections();
-    let text = hub
-        .measures
-        .encode(&counters, &status, leads, connections)
-        .map_err(|error| Wrong::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string()))?;
+    let text = hub.measures.encode(&counters, &status, leads, connections).map_err(unsaid)?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    Ok(([(CONTENT_TYPE, kind)], text).into_response())
+    on_its_way(&asks, text.into_bytes(), kind)
 }

@@ -31,7 +31,7 @@ pub async fn standing(
     Extension(admission): Extension<Arc<Admission>>,
 ) -> Result<Response, Wrong> {
     may_see_all(&admission)?;
-    let standing = hub.ask(&hub.operators, |answers| answers.orders()).await?;
+    let standing = hub.ask(&admission.asks(), |answers| answers.orders()).await?;
     let warning = hub.unwritten();
     Ok(json(&Orders { standing, warning }))
 }

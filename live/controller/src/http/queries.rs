@@ -58,7 +58,8 @@ pub async fn status(
     Extension(admission): Extension<Arc<Admission>>,
 ) -> Answer {
     may_see_all(&admission)?;
-    let mut status = hub.ask(&hub.operators, |answers| answers.status()).await?;
+    let asks = admission.asks();
+    let mut status = hub.ask(&asks, |answers| answers.status()).await?;
     status.problems.extend(hub.measures.long_turn(Instant::now()));
     status.problems.extend(hub.measures.last_unreadable(Instant::now()));
     status.problems.extend(hub.measures.reload_failed());
@@ -85,13 +86,14 @@ pub async fn status(
         }
         _ => None,
     };
-    Ok(json(&ControllerStatus {
+    let status = ControllerStatus {
         version: env!("CARGO_PKG_VERSION"),
         connections: hub.connections(),
         recorder: recorder.name(),
         leader,
         status,
-    }))
+    };
+    on_its_way(&asks, serde_json::to_vec(&status).map_err(unsaid)?, "application/json")
 }
 
 #[derive(Deserialize)]
@@ -107,7 +109,7 @@ pub async fn flows(
 ) -> Answer {
     may_see_all(&admission)?;
     let most = most.unwrap_or(FLOWS).min(MOST);
-    Ok(json(&hub.ask(&hub.operators, move |answers| answers.flows(most)).await?))
+    answer(&hub, &admission.asks(), move |answers| Some(answers.flows(most)), "flows").await
 }
 
 pub async fn jobs(
@@ -115,7 +117,7 @@ pub async fn jobs(
     Extension(admission): Extension<Arc<Admission>>,
 ) -> Answer {
     may_see_all(&admission)?;
-    Ok(json(&hub.ask(&hub.operators, |answers| answers.jobs(None)).await?))
+    answer(&hub, &admission.asks(), |answers| Some(answers.jobs(None)), "jobs").await
 }
 
 pub async fn jobs_of(
@@ -216,18 +218,26 @@ async fn answer<T: Serialize + Send + 'static>(
     what: &'static str,
 ) -> Answer {
     let _turn = asks.turn(usize::MAX).await;
-    let full =
-        |full: Full| Wrong::new(StatusCode::TOO_MANY_REQUESTS, "application", full.to_string());
     // Who reads none of it is not asked for more.
     asks.hold(ANSWER).map(drop).map_err(full)?;
     let found = hub.ask(asks, question).await?.ok_or_else(|| unknown(what))?;
     let written = spawn_blocking(move || serde_json::to_vec(&found)).await;
-    let body = written
-        .map_err(|_| hub::Ending)?
-        .map_err(|error| Wrong::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string()))?;
+    on_its_way(asks, written.map_err(|_| hub::Ending)?.map_err(unsaid)?, "application/json")
+}
+
+/// An answer that takes room of who asked until it is handed to the system.
+pub(super) fn on_its_way(asks: &Arc<Tenant>, body: Vec<u8>, kind: &'static str) -> Answer {
     let held = asks.hold(body.len()).map_err(full)?;
     let body = Bytes::from_owner(OnItsWay { body, _held: held });
-    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+    Ok(([(CONTENT_TYPE, kind)], body).into_response())
+}
+
+fn full(full: Full) -> Wrong {
+    Wrong::new(StatusCode::TOO_MANY_REQUESTS, "memory", full.to_string())
+}
+
+pub(super) fn unsaid(error: impl std::fmt::Display) -> Wrong {
+    Wrong::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string())
 }
 
 /// An answer takes room until the last octet is handed to the system.
