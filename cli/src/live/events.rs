@@ -73,7 +73,10 @@ impl Events {
             let path = format!("/v1/events?most={}", self.most);
             let mut last = Value::Null;
             self.show(list(&fetch(&mut client, &path).await?, "events"), &mut last)?;
-            while self.follow {
+            if !self.follow {
+                return Ok(());
+            }
+            loop {
                 let after = last["number"].as_u64().unwrap_or(0);
                 let path = format!("/v1/events?after={after}&wait={WAIT}");
                 match ask(&mut client, &path).await? {
@@ -86,7 +89,6 @@ impl Events {
                     }
                 }
             }
-            Ok(())
         })
     }
 

@@ -150,11 +150,9 @@ async fn viewers_take_no_place_that_is_kept_for_operators() {
         client.get("/v1/status").await.unwrap();
         held.push(client);
     }
-    let third = Client::connect(
-        &Address::Tls(daemon.http.clone()),
-        Some(&shows(&daemon.path("certs"), "viewer-eyes")),
-    );
-    let is_refused = match third.await {
+    let address = Address::Tls(daemon.http.clone());
+    let own = shows(&daemon.path("certs"), "viewer-eyes");
+    let is_refused = match Client::connect(&address, Some(&own)).await {
         Ok(mut third) => third.get("/v1/status").await.is_err(),
         Err(_) => true,
     };

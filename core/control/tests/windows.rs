@@ -1776,7 +1776,7 @@ fn what_a_lost_agent_may_hold_beside_rates_is_told_until_its_lease_ends() {
     for what in [NARROWED, "class 2", "acknowledgements 120 us apart at s0"] {
         assert!(by(&rig).contains(&format!("{what} of before, until")), "{what}: {}", by(&rig));
     }
-    rig.now = rig.now + Span::from_secs(11);
+    rig.now += Span::from_secs(11);
     rig.told(Input::Tick);
     assert!(!by(&rig).contains("of before"), "{}", by(&rig));
     assert_eq!(may_stand(&rig), 0);

@@ -279,7 +279,7 @@ mod tests {
                 match self.lines.next().await {
                     Ok(Some(Some(report))) => return Some(report),
                     Ok(Some(None)) => {}
-                    Ok(None) | Err(wire::lines::LineError::Io(_)) => return None,
+                    Ok(None) | Err(LineError::Io(_)) => return None,
                     Err(error) => panic!("{error}"),
                 }
             }
@@ -310,8 +310,9 @@ mod tests {
             controller.tell(&commands(2, true, vec![])).await;
             controller.hear().await
         };
+        let mut open = None;
         tokio::select! {
-            why = once(&mut settings, None, &mut host, &mut None) => {
+            why = once(&mut settings, None, &mut host, &mut open) => {
                 assert_eq!(why, agent::Lapse::Ended.to_string());
             }
             heard = controller => panic!("it goes on: {heard:?}"),
@@ -401,8 +402,9 @@ mod tests {
                 assert_eq!(answer, Some(Report::Applied { epoch: 1, sequence }));
             }
         };
+        let mut open = None;
         tokio::select! {
-            lost = converse(&mut settings, None, &mut host, &mut None) => panic!("{lost}"),
+            lost = converse(&mut settings, None, &mut host, &mut open) => panic!("{lost}"),
             () = controller => {}
         }
         host.stop();

@@ -629,7 +629,8 @@ fn what_has_ended_is_told_as_in_the_model() {
                         ended.end(how, model, &group);
                     }
                     Life::Asked => {
-                        let mut expected = model.ended(&[group.clone()]).unwrap().connections;
+                        let mut expected =
+                            model.ended(std::slice::from_ref(&group)).unwrap().connections;
                         let mut found = Vec::new();
                         let mut all = || {
                             let (ended, lost) = pacer.ended(&both).unwrap();

@@ -446,7 +446,6 @@ impl Controller {
                 unsent_bytes: Bytes::ZERO,
                 in_flight_bytes: Bytes::ZERO,
                 rtt_ns: Span::ZERO,
-                retransmissions: 0,
                 processes: processes.clone(),
             };
             // A sample says more of who had it.
