@@ -830,6 +830,21 @@ export interface components {
         };
         /** @description What a request of declarations holds. */
         Declarations: components["schemas"]["Declaration"] | components["schemas"]["Declaration"][];
+        /** @description What a connection had sent when it ended, seen by the kernel at its sender. */
+        EndedConnection: {
+            /** @description The connection. */
+            connection: components["schemas"]["Connection"];
+            /**
+             * @description Control groups that its source was made in, of those that the controller asked for. A process by its number is
+             *     not among them: it may be gone.
+             */
+            processes?: components["schemas"]["Process"][];
+            /**
+             * Format: uint64
+             * @description Payload that left since it began, whether or not it was acknowledged; what was sent again counts once.
+             */
+            sent_bytes: number;
+        };
         /** @description What was logged once. */
         Entry: {
             /**
@@ -1340,6 +1355,21 @@ export interface components {
             sampled_ns: number;
             /** @constant */
             type: "connections";
+        } | {
+            /** @description The connections, without those that sent nothing. Those between the same ends are one. */
+            connections: components["schemas"]["EndedConnection"][];
+            /**
+             * Format: uint64
+             * @description How many more ended, of which the agent had no room to note anything.
+             */
+            lost: number;
+            /**
+             * Format: uint64
+             * @description When they were gathered, by the clock of the samples.
+             */
+            sampled_ns: number;
+            /** @constant */
+            type: "ended";
         } | {
             /** @description The connection. */
             connection: components["schemas"]["Connection"];
