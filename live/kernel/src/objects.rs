@@ -36,7 +36,7 @@ pub(crate) static PORT: Compiled = Compiled {
         ("leases", 4, LEASE as usize),
         ("port", 4, 64),
         ("counters", 4, 88),
-        ("flows", CONNECTION, 40),
+        ("flows", CONNECTION, 24),
         ("windows", CONNECTION, 48),
         ("spaces", 4, 32),
         ("classes", CONNECTION, 16),
