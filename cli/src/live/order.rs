@@ -69,7 +69,7 @@ enum What {
     },
     /// Hold each connection of an application, or of one job of it, to a rate, whatever the policy decides
     ///
-    /// The application or job must have declared something, or the application be a [[tenant]]: a name that nobody bears
+    /// The application or job must have declared something, or the application be a `[[tenant]]`: a name that nobody bears
     /// is refused.
     Limit {
         /// APPLICATION or APPLICATION/JOB; a / within a job's name is %2F or /
