@@ -502,14 +502,21 @@ impl Agent {
         }
         if let Some(sampling) = self.sampling.as_mut().filter(|sampling| sampling.due() <= now) {
             let was_told = sampling.last.replace(now).is_some();
+            // What ended before the sample and is in it is another one between the same ends; what ended between
+            // the sample and the second look is in it once more.
+            let gone = actuator.ended(&self.identified);
             let mut open = actuator.sample(&self.identified);
-            // After the sample: what ends between the two has ended, and is in it once more.
-            let ended = actuator
-                .ended(&self.identified)
-                .map(|ended| (by_name(ended.connections), ended.lost));
-            if let (Ok(open), Ok((ended, _))) = (&mut open, &ended) {
-                open.retain(|each| !ended.contains_key(&each.connection));
+            let just = actuator.ended(&self.identified);
+            if let (Ok(open), Ok(just)) = (&mut open, &just) {
+                let ended: BTreeSet<Connection> =
+                    just.connections.iter().map(|each| each.connection).collect();
+                open.retain(|each| !ended.contains(&each.connection));
             }
+            let ended = gone.and_then(|mut gone| {
+                let just = just?;
+                gone.connections.extend(just.connections);
+                Ok((by_name(gone.connections), gone.lost + just.lost))
+            });
             // Nobody listened to what ended before the first sample.
             let told = ended
                 .as_ref()

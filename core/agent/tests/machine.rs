@@ -60,6 +60,8 @@ struct Host {
     fails: Option<fn(&Operation) -> bool>,
     /// Connections that are open; `None`: its kernel tells nothing of them.
     open: Option<u16>,
+    /// The connection that ends right after the next sample.
+    ends: Option<u16>,
     /// What the agent had its kernel do.
     operations: Vec<Operation>,
 }
@@ -70,6 +72,7 @@ struct Failing<'a>(
     Option<fn(&Operation) -> bool>,
     Option<u16>,
     &'a mut Vec<Operation>,
+    &'a mut Option<u16>,
 );
 
 impl Actuator for Failing<'_> {
@@ -93,6 +96,9 @@ impl Actuator for Failing<'_> {
             rtt_ns: Span::ZERO,
             processes: Vec::new(),
         };
+        if let Some(source) = self.4.take() {
+            self.0.end(connection(source), Bytes::new(9), Process::Cgroup("/a".into()));
+        }
         Ok((0..open).map(report).collect())
     }
 
@@ -125,6 +131,7 @@ impl Host {
             lease: LEASE,
             fails: None,
             open: Some(2_500),
+            ends: None,
             operations,
         }
     }
@@ -140,7 +147,8 @@ impl Host {
         let sequence = self.sequence;
         let commands = Commands { epoch, sequence, lease_ns: self.lease, complete, commands };
         let mut reports = Vec::new();
-        let mut actuator = Failing(&mut self.kernel, self.fails, self.open, &mut self.operations);
+        let mut actuator =
+            Failing(&mut self.kernel, self.fails, self.open, &mut self.operations, &mut self.ends);
         self.agent.obey(now, &commands, &mut actuator, &mut reports).map(|()| reports)
     }
 
@@ -152,7 +160,8 @@ impl Host {
 
     fn try_tick(&mut self, now: Time) -> (Vec<Report>, Result<(), Failure>) {
         let mut reports = Vec::new();
-        let mut actuator = Failing(&mut self.kernel, self.fails, self.open, &mut self.operations);
+        let mut actuator =
+            Failing(&mut self.kernel, self.fails, self.open, &mut self.operations, &mut self.ends);
         let done = self.agent.tick(now, &mut actuator, &mut reports);
         (reports, done)
     }
@@ -794,20 +803,25 @@ fn what_has_ended_is_told_before_the_sample_and_not_in_it() {
     let reports = host.tick(s(1));
     let parts = [told(1..1_001, 2, &[group("/a")]), told(1_001..2_001, 0, &[group("/a")])];
     assert_eq!(reports[..2], parts);
-    assert_eq!((reports.len(), sampled(&reports[2])), (3, 1), "connection 1 has ended");
+    let another = "connection 1 is another one between the same ends";
+    assert_eq!((reports.len(), sampled(&reports[2])), (3, 2), "{another}");
     assert_eq!(host.tick(s(2)).len(), 1, "it is told once");
+    // What ends between the sample and the look for what ended is in it once more.
+    host.ends = Some(1);
+    let reports = host.tick(s(3));
+    assert_eq!((reports.len(), sampled(&reports[1])), (2, 1), "connection 1 has ended");
     // The same ends may have been used again.
     [7, 8].into_iter().for_each(|bytes| end(&mut host, 3, bytes));
     let Report::Ended { connections, .. } = &parts[0] else { panic!() };
     let again = EndedConnection { sent_bytes: Bytes::new(15), ..connections[2].clone() };
-    let once = Report::Ended { sampled_ns: s(3), connections: vec![again], lost: 0 };
-    assert_eq!(host.tick(s(3))[0], once);
+    let once = Report::Ended { sampled_ns: s(4), connections: vec![again], lost: 0 };
+    assert_eq!(host.tick(s(4))[0], once);
     // A kernel without room tells how many there were; a failed sample keeps nothing back.
     host.kernel = Kernel::new(1, Capacity { limits: 4, connections: 4, ended: 0 });
     end(&mut host, 7, 1);
     host.open = None;
-    let (reports, done) = host.try_tick(s(4));
-    let none = Report::Ended { sampled_ns: s(4), connections: vec![], lost: 1 };
+    let (reports, done) = host.try_tick(s(5));
+    let none = Report::Ended { sampled_ns: s(5), connections: vec![], lost: 1 };
     assert_eq!((reports, done), (vec![none], Err("no sample".into())));
 }
 

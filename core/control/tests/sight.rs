@@ -430,6 +430,20 @@ fn what_agents_tell_of_ended_connections_is_bounded_and_of_their_own() {
     assert!(told(&rig).contains("more connections ended at once"), "{}", told(&rig));
 }
 
+/// Where ports are watched its last packet is told as well, between the sample and its end.
+#[test]
+fn what_was_sampled_and_closed_counts_once() {
+    let (mut rig, agent) = rig(vec![]);
+    declare(&mut rig, "app", 0, 100 * MB);
+    for sent in [25, 50] {
+        sample(&mut rig, agent, &[(connection(0, 1, 1), sent * MB, MB, None)]);
+    }
+    let closed = Report::Closed { connection: connection(0, 1, 1) };
+    rig.input(Input::Reported(agent, &closed)).unwrap();
+    ended(&mut rig, agent, &[(connection(0, 1, 1), 60 * MB)], 0).unwrap();
+    assert_eq!(rig.why("app", "job", 1).flow.delivered_bytes, Bytes::new(60 * MB));
+}
+
 /// Large flows that end at once buy nothing either.
 #[test]
 fn what_was_declared_and_ended_covers_no_more_than_its_time() {

@@ -54,6 +54,8 @@ struct OfIdentity {
     connections: usize,
     /// When the certificate that was shown last ends, in seconds since 1970.
     ends: Option<i64>,
+    /// When it was last noted that it may not do what it asked for, and how often that wasn't since.
+    forbidden: (Option<Instant>, u64),
 }
 
 /// What a controller is while its connections last.
@@ -341,6 +343,21 @@ impl Admission {
     /// Whose share takes what isn't about an application.
     pub fn asks(&self) -> Arc<Tenant> {
         self.hub.tenants.of(Who::asking(self.identity()))
+    }
+
+    /// Notes that the peer may not do what it asks for, once a second at most of each identity.
+    pub fn forbidden(&self, asked: &dyn std::fmt::Display) {
+        let (mut connected, now) = (self.hub.connected(), Instant::now());
+        let Some(known) = connected.by_identity.get_mut(&self.identity().cloned()) else { return };
+        let (last, untold) = &mut known.forbidden;
+        if last.is_some_and(|last| now - last < Duration::from_secs(1)) {
+            *untold += 1;
+            return;
+        }
+        *last = Some(now);
+        let untold = std::mem::take(untold);
+        drop(connected);
+        tracing::warn!(by = self.who(), %asked, untold, "refused: it may not");
     }
 
     /// Notes that declarations of an application are refused, once a second at most.

@@ -224,6 +224,11 @@ impl Ledger {
         Some(of)
     }
 
+    /// What a connection had delivered when it was reported last, if something was declared of it.
+    pub(crate) fn delivered(&self, connection: &Connection) -> Option<Bytes> {
+        self.accounts.get(connection)?.delivered
+    }
+
     /// A connection is closed.
     pub(crate) fn close(&mut self, connection: &Connection) {
         self.accounts.remove(connection);

@@ -456,7 +456,9 @@ impl Controller {
                 self.note_owner(&report);
             }
             let is_new = self.agents.sampled_before(channel, sampled);
-            let before = if is_new { Bytes::ZERO } else { *sent_bytes };
+            let untold = if is_new { Bytes::ZERO } else { *sent_bytes };
+            // Also of one that has left its flow with its last packet.
+            let before = self.registry.ledger.delivered(connection).unwrap_or(untold);
             lied.extend(self.attribute(&report, before, &mut flows));
             over.push(*connection);
         }

@@ -105,7 +105,7 @@ pub fn may_act(admission: &Admission, role: Role, name: &str) -> Result<(), Wron
         None => Ok(()),
         Some(identity) if identity.role == role && identity.name == name => Ok(()),
         Some(identity) => {
-            tracing::warn!(%identity, asked = %format_args!("{role} {name}"), "refused");
+            admission.forbidden(&format_args!("to act as {role} {name}"));
             let reason = format!("you are {identity}; show a certificate of {role} {name}");
             Err(Wrong::new(StatusCode::FORBIDDEN, role.name(), reason))
         }
@@ -118,7 +118,7 @@ pub fn may_order(admission: &Admission) -> Result<(), Wrong> {
         None => Ok(()),
         Some(identity) if identity.role == Role::Operator => Ok(()),
         Some(identity) => {
-            tracing::warn!(by = %identity, "an order is refused: it is not an operator's");
+            admission.forbidden(&"an order");
             let only_reads = if identity.role == Role::Viewer { ", who may only read" } else { "" };
             let reason =
                 format!("you are {identity}{only_reads}; show a certificate of an operator");

@@ -56,13 +56,14 @@ impl Receivers {
         let Some(messages) = self.hosts.get_mut(flow.destination.index()) else {
             return;
         };
-        let left = flow.size - flow.receiver.delivered();
-        match messages.iter_mut().find(|message| message.place == place) {
-            Some(message) => message.left = left,
-            None if edge < flow.size => {
-                messages.push(Message { place, source: flow.source, granted: edge, left });
-            }
-            None => {}
+        let is_known = messages.iter().any(|message| message.place == place);
+        if !is_known && edge < flow.size {
+            messages.push(Message { place, source: flow.source, granted: edge, left: 0 });
+        }
+        // What is written to a stream is left, too.
+        for message in messages.iter_mut() {
+            let flow = &flows[message.place as usize];
+            message.left = flow.size - flow.receiver.delivered();
         }
         // Of equals that which came first.
         messages.sort_by_key(|message| message.left);
