@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test growth docs-check tutorial lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases wheel deb sbom sign signing-check site page page-check page-pictures
+.PHONY: help demo quick test growth docs-check tutorial lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases wheel deb sign signing-check site page page-check page-pictures
 
 ## help: this list
 help:
@@ -91,10 +91,6 @@ wheel: setup-build-venv
 ## deb: the Debian packages, in target/deb; as root tried in fresh Debian roots (PROFILE=quick, SUITES=bookworm)
 deb: setup-build-deb-python
 	checks/deb.sh
-
-## sbom: bills of materials (CycloneDX) of the program and of the Python package, into target/sbom; a package has its own
-sbom:
-	checks/sbom.sh
 
 ## sign: lists of what target/deb and target/wheels deliver, signed with your key of GnuPG (KEY=FINGERPRINT)
 sign: setup-gpg
