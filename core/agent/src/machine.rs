@@ -16,7 +16,7 @@ use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::lease::{Leases, Stale};
-use crate::operation::{Actuator, Failure, Happening, Operation, PortNumber};
+use crate::operation::{Actuator, Ended, Failure, Happening, Operation, PortNumber};
 use crate::trigger;
 
 /// Connections are sampled, and ports read, no more often.
@@ -504,31 +504,26 @@ impl Agent {
             let was_told = sampling.last.replace(now).is_some();
             // What ended before the sample and is in it is another one between the same ends; what ended between
             // the sample and the second look is in it once more.
-            let gone = actuator.ended(&self.identified);
+            let before = actuator.ended(&self.identified);
             let mut open = actuator.sample(&self.identified);
-            let just = actuator.ended(&self.identified);
-            if let (Ok(open), Ok(just)) = (&mut open, &just) {
-                let ended: BTreeSet<Connection> =
-                    just.connections.iter().map(|each| each.connection).collect();
-                open.retain(|each| !ended.contains(&each.connection));
+            let after = actuator.ended(&self.identified);
+            if let (Ok(open), Ok(after)) = (&mut open, &after) {
+                let after: BTreeSet<_> = after.connections.iter().map(|e| e.connection).collect();
+                open.retain(|each| !after.contains(&each.connection));
             }
-            let ended = gone.and_then(|mut gone| {
-                let just = just?;
-                gone.connections.extend(just.connections);
-                Ok((by_name(gone.connections), gone.lost + just.lost))
-            });
+            let (mut ended, mut looked) = (Ended::default(), Ok(()));
+            for look in [before, after] {
+                match look {
+                    Ok(more) => {
+                        ended.connections.extend(more.connections);
+                        ended.lost += more.lost;
+                    }
+                    Err(failure) => looked = Err(failure),
+                }
+            }
             // Nobody listened to what ended before the first sample.
-            let told = ended
-                .as_ref()
-                .ok()
-                .filter(|(ended, lost)| was_told && (!ended.is_empty() || *lost > 0));
-            if let Some((ended, lost)) = told {
-                let ended: Vec<EndedConnection> = ended.values().cloned().collect();
-                let (none, mut lost) = (ended.is_empty().then_some(&[][..]), *lost);
-                reports.extend(ended.chunks(MOST_REPORTED).chain(none).map(|part| {
-                    let (connections, lost) = (part.to_vec(), core::mem::take(&mut lost));
-                    Report::Ended { sampled_ns: now, connections, lost }
-                }));
+            if was_told {
+                tell(ended, now, reports);
             }
             if let Ok(open) = &open {
                 // That there are none is said too: what was there before is gone.
@@ -539,7 +534,7 @@ impl Agent {
                     connections: part.to_vec(),
                 }));
             }
-            done = done.and(open.map(drop)).and(ended.map(drop));
+            done = done.and(open.map(drop)).and(looked);
         }
         // After the sample, which says whose connections go on there.
         while let Some(port) = self.untold.pop_first() {
@@ -610,15 +605,21 @@ fn over<K: Ord + Copy>(stands: &BTreeMap<K, u64>, kept: &BTreeSet<K>, epoch: u64
     over.map(|(key, _)| *key).collect()
 }
 
-/// What has ended by its ends, which may have been used again meanwhile: then by what all sent.
-fn by_name(ended: Vec<EndedConnection>) -> BTreeMap<Connection, EndedConnection> {
-    let mut by_name: BTreeMap<Connection, EndedConnection> = BTreeMap::new();
-    for each in ended {
-        let sent = by_name.get(&each.connection).map_or(Bytes::ZERO, |before| before.sent_bytes);
+/// Tells what has ended, in parts. Ends that were used again meanwhile are one, which sent what all of them did.
+fn tell(ended: Ended, now: Time, reports: &mut Vec<Report>) {
+    let mut by_ends: BTreeMap<Connection, EndedConnection> = BTreeMap::new();
+    for each in ended.connections {
+        let sent = by_ends.get(&each.connection).map_or(Bytes::ZERO, |before| before.sent_bytes);
         let sent_bytes = sent + each.sent_bytes;
-        by_name.insert(each.connection, EndedConnection { sent_bytes, ..each });
+        by_ends.insert(each.connection, EndedConnection { sent_bytes, ..each });
     }
-    by_name
+    let all: Vec<EndedConnection> = by_ends.into_values().collect();
+    let mut lost = ended.lost;
+    let none = (all.is_empty() && lost > 0).then_some(&[][..]);
+    reports.extend(all.chunks(MOST_REPORTED).chain(none).map(|part| {
+        let (connections, lost) = (part.to_vec(), core::mem::take(&mut lost));
+        Report::Ended { sampled_ns: now, connections, lost }
+    }));
 }
 
 fn check_connection(connection: &Connection) -> Result<(), Failure> {

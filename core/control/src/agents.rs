@@ -4,7 +4,9 @@
 //! connects gets everything (`complete`), so that what it was told over a connection that broke ends
 //! once the new state stands. What an earlier controller told it ends with that one's lease.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+mod agent;
+
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,7 +16,6 @@ use protocol::agent::{Capability, Command, Commands, Host, Report};
 use protocol::{Connection, Process};
 use units::{Rate, Span, Time};
 
-use crate::budget::Budget;
 use crate::context::Context;
 use crate::contradictions::Contradictions;
 use crate::desired::Grant;
@@ -23,77 +24,8 @@ use crate::left::Left;
 use crate::message::{ChannelId, Refusal};
 use crate::view::{View, is_unicast, numbered};
 
-/// An agent.
-#[derive(Default)]
-pub(crate) struct Agent {
-    pub(crate) identity: String,
-    pub(crate) hosts: Vec<NodeId>,
-    pub(crate) capabilities: Vec<Capability>,
-    /// It has said hello.
-    pub(crate) greeted: bool,
-    budget: Budget,
-    /// Since when it is connected, and when it reported last.
-    pub(crate) since: Time,
-    pub(crate) heard: Time,
-    /// When it sampled connections first, by its own clock.
-    sampled: Option<Time>,
-    /// When that came, as [`Context::awake`].
-    sampling: Time,
-    /// When its last sample came.
-    pub(crate) sampled_at: Time,
-    /// When flows of its hosts whose connection is gone were looked for, as [`Context::awake`].
-    swept: Time,
-    /// The lease of commands that it has confirmed since: what stands there lasts so long at least.
-    pub(crate) renewed: Lease,
-    /// The lease of the last commands.
-    sent: Lease,
-    /// The first commands after those that were awaited before: their number and their lease. Where the
-    /// agent never confirms the last ones in time, these move `renewed`.
-    awaited: Option<(u64, Lease)>,
-    /// The highest epoch that it has said to obey.
-    pub(crate) obeys: u64,
-    /// The number of the last commands, and of the last that were complete.
-    sequence: u64,
-    completed: u64,
-    /// The last number that it has confirmed.
-    applied: u64,
-    /// When it must hear something again.
-    renew_at: Time,
-    /// When what has failed is tried again.
-    retry_at: Time,
-    /// What it was told and shall stand.
-    pub(crate) grants: BTreeMap<Connection, Grant>,
-    /// The number of the commands that gave a connection its priority, if it isn't 0.
-    classes: BTreeMap<Connection, u64>,
-    /// Caps, and the number of the commands that they came with.
-    windows: BTreeMap<(LinkId, Option<Connection>), (Caps, u64)>,
-    /// Least times between acknowledgements, and the same.
-    gaps: BTreeMap<LinkId, (Span, u64)>,
-    batch: Vec<Command>,
-    /// Whether it has told of connections that opened.
-    tells: bool,
-    /// The next commands are all there are.
-    complete: bool,
-    /// What it has not confirmed: number, connection, rate. Bounded; what is replaced goes.
-    unconfirmed: VecDeque<(u64, Connection, Option<Rate>)>,
-    /// What others have left at its hosts: over once it has confirmed all that it was told.
-    settles: Vec<Thing>,
-    /// It has said that it ends, and holds nothing any more.
-    left: bool,
-    /// What it was told and could not do.
-    pub(crate) failures: Failures,
-    /// Commands that it may still report as failed.
-    unanswered: u64,
-    /// Of what it said.
-    pub(crate) contradictions: Contradictions<16>,
-}
-
-/// A lease that commands gave: since they were sent, for so long.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Lease {
-    pub(crate) since: Time,
-    pub(crate) span: Span,
-}
+pub(crate) use agent::{Agent, Lease};
+use agent::{PER_GRANT, UNCONFIRMED};
 
 /// An agent that acted for a node for which none acts now.
 pub(crate) struct Former {
@@ -122,141 +54,6 @@ const SECOND: Span = Span::from_secs(1);
 const RIVALRY: Span = Span::from_secs(60);
 /// Names of which that is noted.
 const RIVALS: usize = 256;
-/// Failed commands that are tried again with one renewal.
-const RETRIED: usize = 64;
-/// Unconfirmed commands beyond which those that newer ones replaced are forgotten; a multiple of the
-/// grants, so that forgetting costs little per command.
-const UNCONFIRMED: usize = 128;
-const PER_GRANT: usize = 2;
-
-impl Agent {
-    /// Whether a report confirms what the agent was told and had not confirmed: there are no more of
-    /// those than the controller asks for.
-    fn confirms(&self, report: &Report, epoch: u64) -> bool {
-        match report {
-            Report::Applied { epoch: of, sequence } => {
-                *of == epoch && (self.applied + 1..=self.sequence).contains(sequence)
-            }
-            Report::Failed { epoch: of, .. } => *of == epoch && self.unanswered > 0,
-            // It is the last one.
-            Report::Left {} => true,
-            _ => false,
-        }
-    }
-
-    /// Whether it samples connections: then what it doesn't tell of isn't there.
-    pub(crate) fn samples(&self) -> bool {
-        self.sampled.is_some()
-    }
-
-    /// Whether it has confirmed a connection's priority, or that this failed.
-    pub(crate) fn answered_class(&self, connection: &Connection) -> bool {
-        self.classes.get(connection).is_some_and(|number| self.answered(*number))
-    }
-
-    /// Whether it has confirmed a cap, or that it failed.
-    pub(crate) fn answered_window(&self, link: LinkId, connection: Option<Connection>) -> bool {
-        self.windows.get(&(link, connection)).is_some_and(|(_, number)| self.answered(*number))
-    }
-
-    /// The caps that shall stand where a link begins.
-    pub(crate) fn caps_of(&self, link: LinkId, connection: Option<Connection>) -> Option<Caps> {
-        self.windows.get(&(link, connection)).map(|(caps, _)| *caps)
-    }
-
-    /// Whether it has confirmed a gap, or that it failed.
-    pub(crate) fn answered_gap(&self, link: LinkId) -> bool {
-        self.gaps.get(&link).is_some_and(|(_, number)| self.answered(*number))
-    }
-
-    /// The least time between acknowledgements that shall stand where a link begins.
-    pub(crate) fn gap_of(&self, link: LinkId) -> Option<Span> {
-        self.gaps.get(&link).map(|(gap, _)| *gap)
-    }
-
-    /// Whether all is known of commands of this number: none of their failures was left out.
-    fn answered(&self, number: u64) -> bool {
-        number <= self.applied && number > self.failures.dropped
-    }
-
-    /// Notes that a connection's priority is sent with the commands of this number.
-    fn note_class(&mut self, connection: Connection, priority: u8, number: u64) {
-        if priority > 0 {
-            self.classes.insert(connection, number);
-        } else {
-            self.classes.remove(&connection);
-        }
-    }
-
-    /// Has a command sent with the next ones, if the agent can carry it out.
-    fn send(&mut self, command: Command) {
-        let sequence = self.sequence + 1;
-        let needs = command.needs();
-        if !self.capabilities.contains(&needs) {
-            match command {
-                // Statistics are of use where there are any.
-                Command::Sample { .. } | Command::Count { .. } => {}
-                command if command.ends() => self.failures.forget(&command),
-                command => {
-                    let reason = format!("agent {} has no {}", self.identity, needs.name());
-                    self.failures.failed(&command, 0, &reason, usize::MAX);
-                }
-            }
-            return;
-        }
-        self.failures.sent(&command, sequence);
-        if let Command::Pace { connection, rate_bps } = command {
-            self.unconfirmed.push_back((sequence, connection, rate_bps));
-        }
-        self.batch.push(command);
-    }
-
-    /// Has what failed sent again: there may be room now.
-    fn retry(&mut self) {
-        for mut command in self.failures.to_retry(RETRIED) {
-            match &mut command {
-                Command::Pace { connection, rate_bps } => {
-                    *rate_bps = self.grants.get(connection).and_then(|grant| grant.rate);
-                }
-                Command::Prioritize { connection, priority } => {
-                    *priority = self.grants.get(connection).map_or(0, |grant| grant.priority);
-                    let (connection, priority) = (*connection, *priority);
-                    self.note_class(connection, priority, self.sequence + 1);
-                }
-                _ => {}
-            }
-            self.send(command);
-        }
-    }
-
-    pub(crate) fn unconfirmed(&self) -> usize {
-        self.unconfirmed.len()
-    }
-
-    /// Keeps what is unconfirmed in proportion to the grants. Only the newest command of a connection
-    /// matters: the agent carries them out in order. `unconfirm` hears of connections that were let go
-    /// and of which that is not noted any more.
-    fn bound_unconfirmed(&mut self, mut unconfirm: impl FnMut(Connection)) {
-        if self.unconfirmed.len() <= UNCONFIRMED + PER_GRANT * self.grants.len() {
-            return;
-        }
-        let (mut seen, mut gone) = (BTreeSet::new(), 0);
-        let mut newest: Vec<_> = self.unconfirmed.drain(..).rev().collect();
-        newest.retain(|(_, connection, _)| {
-            // Of connections that were let go the newest are enough.
-            let stands = self.grants.contains_key(connection);
-            let is_newest = seen.insert(*connection);
-            gone += usize::from(is_newest && !stands);
-            let is_kept = stands || gone <= UNCONFIRMED / 2;
-            if is_newest && !is_kept {
-                unconfirm(*connection);
-            }
-            is_newest && is_kept
-        });
-        self.unconfirmed.extend(newest.into_iter().rev());
-    }
-}
-
 /// All agents.
 #[derive(Default)]
 pub(crate) struct Agents {

@@ -393,7 +393,7 @@ impl World {
         if let Some(hosts) = &mut self.receivers {
             receiving::receive(hosts, flow, now, len, &self.transport);
         }
-        let edge = flow.receiver.edge();
+        let edge = self.granting.is_some().then(|| flow.receiver.edge());
         let marked = packet.flags & frame::CE != 0;
         let (before, after) = flow.receiver.on_data(now, seq, len, marked);
         let due = flow.receiver.deadline();
@@ -401,7 +401,7 @@ impl World {
         if let Some(before) = before {
             self.acknowledge(place, before);
         }
-        if self.granting.is_some() {
+        if let Some(edge) = edge {
             self.grant(place, edge, after);
         } else if let Some(after) = after {
             self.acknowledge(place, after);

@@ -1,0 +1,223 @@
+//! One agent: what it was told, and what it has confirmed of that.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use model::{Caps, LinkId, NodeId};
+use protocol::Connection;
+use protocol::agent::{Capability, Command, Report};
+use units::{Rate, Span, Time};
+
+use crate::budget::Budget;
+use crate::contradictions::Contradictions;
+use crate::desired::Grant;
+use crate::failures::{Failures, Thing};
+
+/// Failed commands that are tried again with one renewal.
+const RETRIED: usize = 64;
+/// Unconfirmed commands beyond which those that newer ones replaced are forgotten; a multiple of the
+/// grants, so that forgetting costs little per command.
+pub(super) const UNCONFIRMED: usize = 128;
+pub(super) const PER_GRANT: usize = 2;
+
+/// An agent.
+#[derive(Default)]
+pub(crate) struct Agent {
+    pub(crate) identity: String,
+    pub(crate) hosts: Vec<NodeId>,
+    pub(crate) capabilities: Vec<Capability>,
+    /// It has said hello.
+    pub(crate) greeted: bool,
+    pub(super) budget: Budget,
+    /// Since when it is connected, and when it reported last.
+    pub(crate) since: Time,
+    pub(crate) heard: Time,
+    /// When it sampled connections first, by its own clock.
+    pub(super) sampled: Option<Time>,
+    /// When that came, as [`Context::awake`].
+    pub(super) sampling: Time,
+    /// When its last sample came.
+    pub(crate) sampled_at: Time,
+    /// When flows of its hosts whose connection is gone were looked for, as [`Context::awake`].
+    pub(super) swept: Time,
+    /// The lease of commands that it has confirmed since: what stands there lasts so long at least.
+    pub(crate) renewed: Lease,
+    /// The lease of the last commands.
+    pub(super) sent: Lease,
+    /// The first commands after those that were awaited before: their number and their lease. Where the
+    /// agent never confirms the last ones in time, these move `renewed`.
+    pub(super) awaited: Option<(u64, Lease)>,
+    /// The highest epoch that it has said to obey.
+    pub(crate) obeys: u64,
+    /// The number of the last commands, and of the last that were complete.
+    pub(super) sequence: u64,
+    pub(super) completed: u64,
+    /// The last number that it has confirmed.
+    pub(super) applied: u64,
+    /// When it must hear something again.
+    pub(super) renew_at: Time,
+    /// When what has failed is tried again.
+    pub(super) retry_at: Time,
+    /// What it was told and shall stand.
+    pub(crate) grants: BTreeMap<Connection, Grant>,
+    /// The number of the commands that gave a connection its priority, if it isn't 0.
+    pub(super) classes: BTreeMap<Connection, u64>,
+    /// Caps, and the number of the commands that they came with.
+    pub(super) windows: BTreeMap<(LinkId, Option<Connection>), (Caps, u64)>,
+    /// Least times between acknowledgements, and the same.
+    pub(super) gaps: BTreeMap<LinkId, (Span, u64)>,
+    pub(super) batch: Vec<Command>,
+    /// Whether it has told of connections that opened.
+    pub(super) tells: bool,
+    /// The next commands are all there are.
+    pub(super) complete: bool,
+    /// What it has not confirmed: number, connection, rate. Bounded; what is replaced goes.
+    pub(super) unconfirmed: VecDeque<(u64, Connection, Option<Rate>)>,
+    /// What others have left at its hosts: over once it has confirmed all that it was told.
+    pub(super) settles: Vec<Thing>,
+    /// It has said that it ends, and holds nothing any more.
+    pub(super) left: bool,
+    /// What it was told and could not do.
+    pub(crate) failures: Failures,
+    /// Commands that it may still report as failed.
+    pub(super) unanswered: u64,
+    /// Of what it said.
+    pub(crate) contradictions: Contradictions<16>,
+}
+
+/// A lease that commands gave: since they were sent, for so long.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Lease {
+    pub(crate) since: Time,
+    pub(crate) span: Span,
+}
+
+impl Agent {
+    /// Whether a report confirms what the agent was told and had not confirmed: there are no more of
+    /// those than the controller asks for.
+    pub(super) fn confirms(&self, report: &Report, epoch: u64) -> bool {
+        match report {
+            Report::Applied { epoch: of, sequence } => {
+                *of == epoch && (self.applied + 1..=self.sequence).contains(sequence)
+            }
+            Report::Failed { epoch: of, .. } => *of == epoch && self.unanswered > 0,
+            // It is the last one.
+            Report::Left {} => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it samples connections: then what it doesn't tell of isn't there.
+    pub(crate) fn samples(&self) -> bool {
+        self.sampled.is_some()
+    }
+
+    /// Whether it has confirmed a connection's priority, or that this failed.
+    pub(crate) fn answered_class(&self, connection: &Connection) -> bool {
+        self.classes.get(connection).is_some_and(|number| self.answered(*number))
+    }
+
+    /// Whether it has confirmed a cap, or that it failed.
+    pub(crate) fn answered_window(&self, link: LinkId, connection: Option<Connection>) -> bool {
+        self.windows.get(&(link, connection)).is_some_and(|(_, number)| self.answered(*number))
+    }
+
+    /// The caps that shall stand where a link begins.
+    pub(crate) fn caps_of(&self, link: LinkId, connection: Option<Connection>) -> Option<Caps> {
+        self.windows.get(&(link, connection)).map(|(caps, _)| *caps)
+    }
+
+    /// Whether it has confirmed a gap, or that it failed.
+    pub(crate) fn answered_gap(&self, link: LinkId) -> bool {
+        self.gaps.get(&link).is_some_and(|(_, number)| self.answered(*number))
+    }
+
+    /// The least time between acknowledgements that shall stand where a link begins.
+    pub(crate) fn gap_of(&self, link: LinkId) -> Option<Span> {
+        self.gaps.get(&link).map(|(gap, _)| *gap)
+    }
+
+    /// Whether all is known of commands of this number: none of their failures was left out.
+    pub(super) fn answered(&self, number: u64) -> bool {
+        number <= self.applied && number > self.failures.dropped
+    }
+
+    /// Notes that a connection's priority is sent with the commands of this number.
+    pub(super) fn note_class(&mut self, connection: Connection, priority: u8, number: u64) {
+        if priority > 0 {
+            self.classes.insert(connection, number);
+        } else {
+            self.classes.remove(&connection);
+        }
+    }
+
+    /// Has a command sent with the next ones, if the agent can carry it out.
+    pub(super) fn send(&mut self, command: Command) {
+        let sequence = self.sequence + 1;
+        let needs = command.needs();
+        if !self.capabilities.contains(&needs) {
+            match command {
+                // Statistics are of use where there are any.
+                Command::Sample { .. } | Command::Count { .. } => {}
+                command if command.ends() => self.failures.forget(&command),
+                command => {
+                    let reason = format!("agent {} has no {}", self.identity, needs.name());
+                    self.failures.failed(&command, 0, &reason, usize::MAX);
+                }
+            }
+            return;
+        }
+        self.failures.sent(&command, sequence);
+        if let Command::Pace { connection, rate_bps } = command {
+            self.unconfirmed.push_back((sequence, connection, rate_bps));
+        }
+        self.batch.push(command);
+    }
+
+    /// Has what failed sent again: there may be room now.
+    pub(super) fn retry(&mut self) {
+        for mut command in self.failures.to_retry(RETRIED) {
+            match &mut command {
+                Command::Pace { connection, rate_bps } => {
+                    *rate_bps = self.grants.get(connection).and_then(|grant| grant.rate);
+                }
+                Command::Prioritize { connection, priority } => {
+                    *priority = self.grants.get(connection).map_or(0, |grant| grant.priority);
+                    let (connection, priority) = (*connection, *priority);
+                    self.note_class(connection, priority, self.sequence + 1);
+                }
+                _ => {}
+            }
+            self.send(command);
+        }
+    }
+
+    pub(crate) fn unconfirmed(&self) -> usize {
+        self.unconfirmed.len()
+    }
+
+    /// Keeps what is unconfirmed in proportion to the grants. Only the newest command of a connection
+    /// matters: the agent carries them out in order. `unconfirm` hears of connections that were let go
+    /// and of which that is not noted any more.
+    pub(super) fn bound_unconfirmed(&mut self, mut unconfirm: impl FnMut(Connection)) {
+        if self.unconfirmed.len() <= UNCONFIRMED + PER_GRANT * self.grants.len() {
+            return;
+        }
+        let (mut seen, mut gone) = (BTreeSet::new(), 0);
+        let mut newest: Vec<_> = self.unconfirmed.drain(..).rev().collect();
+        newest.retain(|(_, connection, _)| {
+            // Of connections that were let go the newest are enough.
+            let stands = self.grants.contains_key(connection);
+            let is_newest = seen.insert(*connection);
+            gone += usize::from(is_newest && !stands);
+            let is_kept = stands || gone <= UNCONFIRMED / 2;
+            if is_newest && !is_kept {
+                unconfirm(*connection);
+            }
+            is_newest && is_kept
+        });
+        self.unconfirmed.extend(newest.into_iter().rev());
+    }
+}
