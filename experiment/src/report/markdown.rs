@@ -58,7 +58,8 @@ impl Reproduction {
         page += &format!(
             "\nWritten by `{command}`. Each scenario holds what is published and how exactly that can be read; `a ± b` of ours is a\n\
              mean with half of its 95 % interval over the repetitions, of the published the error of reading it. The texts\n\
-             give no spread of their own: where they print four digits hardly anything can hold, only its direction.\n\
+             give no spread of their own: where they print four digits hardly anything can hold, only its direction. Their words\n\
+             and tables were read, no plots.\n\
              [metrics.md](metrics.md#published-figures-and-verdicts) explains names and verdicts, [claims.md](claims.md) lists\n\
              what the texts claim and where each claim is judged.\n\n"
         );
@@ -168,9 +169,9 @@ impl Reproduction {
             counted(&values),
         );
         if !rules.is_empty() {
-            let number = rules.len();
             line += &format!(
-                " Of {number} values that rules of ours make of its words {}.",
+                " Rules of ours make {} more of its words: {}.",
+                rules.len(),
                 counted(&rules)
             );
         }

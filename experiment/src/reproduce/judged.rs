@@ -437,7 +437,8 @@ fn tried(
         let may_change = before.decides() || are_equal || before == Verdict::Unresolved;
         let values = plan.choice.tried.iter().zip(&choice.tried);
         let others = values.filter_map(|(value, tried)| {
-            if value.is_other_runs() && !may_change {
+            // Of another metric it may tell something.
+            if value.is_other_runs() && !value.is_other_reading() && !may_change {
                 return None;
             }
             let name = name(prefix, &plan.choice.read(value, &measure.published)?);
@@ -454,7 +455,9 @@ fn tried(
         for (_, verdict) in &others {
             *joint = Some(match *joint {
                 // Equal runs show no effect either.
-                None | Some(Verdict::NoInformation) if *verdict == Verdict::Differs => *verdict,
+                Some(Verdict::NoInformation) if are_equal && *verdict == Verdict::Differs => {
+                    *verdict
+                }
                 None => *verdict,
                 Some(joint) => joint.and(*verdict),
             });
