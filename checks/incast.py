@@ -3,10 +3,17 @@
 
     checks/incast.py run RESULTS.jsonl      run what RESULTS.jsonl doesn't hold yet, setting by setting
     checks/incast.py page RESULTS.jsonl     the tables of docs/incast.md, and its pictures in docs/images
+    checks/incast.py lab RESULTS.jsonl      the nearest settings at a tenth of the rates, in the lab and the simulator;
+                                            needs root; what RESULTS.jsonl holds isn't run again, unless
+                                            the machine was too slow
+    checks/incast.py lab-page RESULTS.jsonl the tables of that
 
     --watermaster PATH   the binary (target/release/watermaster)
-    --seeds N            seeds of each point, from 1 (1)
+    --seeds N            seeds of each point, from 1 (1); of the lab, runs
     --only SETTING       this one, such as "3 ms, 100 packets, 100, neither"; repeatable
+    --senders A,B        of the lab: so many burst flows (9,19,29,36,49,59,69,99)
+    --policy A,B         of the lab: these policies (all that it has)
+    --world WORLD        of the lab: packet or lab alone
     --jobs N             runs at the same time, as for watermaster
 """
 
@@ -15,6 +22,7 @@ import itertools
 import json
 import math
 import pathlib
+import statistics
 import subprocess
 import sys
 import time
@@ -69,7 +77,7 @@ def near(value, published, part=0.1):
 
 
 def claims(of, ours):
-    """What the text says of figures 9, 10, 13 and 14 and whether a setting shows it, where `ours` is SDTCP."""
+    """What the text says of figures 9, 10, 13 and 14, and what tells whether a setting shows it, where `ours` is SDTCP."""
     goodput = lambda policy, senders: of[policy, "9", senders]["burst_goodput_bps"]
     late = lambda policy, senders, part="9": of[policy, part, senders]["flows_with_timeout_ratio"]
     # Where no flow has ended there is none.
@@ -78,35 +86,37 @@ def claims(of, ours):
     best = lambda what: all(
         took(ours, "13", n, what) <= TIE * min(took(other, "13", n, what) for other in others) for n in FEW
     )
-    yield "9", "TCP collapses above some 10 flows", (
+    yield "9", "TCP collapses above some 10 flows", lambda: (
         goodput("tcp", 9) > HALF >= max(goodput("tcp", n) for n in (19, 36))
     )
-    yield "9", "DCTCP collapses at 37 flows, not at 30", goodput("dctcp", 29) > HALF >= goodput("dctcp", 36)
-    yield "9", "SDTCP has some 92 % with 50 and 70 flows", all(near(goodput(ours, n), 920e6) for n in (49, 69))
-    yield "9", "SAB has some 92 % with 50 and 70 flows", all(near(goodput("sab", n), 920e6) for n in (49, 69))
-    yield "9", "SDTCP with 100 flows is slightly worse than with 70", goodput(ours, 99) >= 0.9 * goodput(ours, 69)
-    yield "9", "SDTCP is worse with 120 flows than with 100", goodput(ours, 119) < goodput(ours, 99)
-    yield "9", "SDTCP is ahead of TCP and DCTCP with 100 flows", goodput(ours, 99) > max(
+    yield "9", "DCTCP collapses at 37 flows, not at 30", lambda: goodput("dctcp", 29) > HALF >= goodput("dctcp", 36)
+    yield "9", "SDTCP has some 92 % with 50 and 70 flows", lambda: all(near(goodput(ours, n), 920e6) for n in (49, 69))
+    yield "9", "SAB has some 92 % with 50 and 70 flows", lambda: all(near(goodput("sab", n), 920e6) for n in (49, 69))
+    yield "9", "SDTCP with 100 flows is slightly worse than with 70", lambda: (
+        goodput(ours, 99) >= 0.9 * goodput(ours, 69)
+    )
+    yield "9", "SDTCP is worse with 120 flows than with 100", lambda: goodput(ours, 119) < goodput(ours, 99)
+    yield "9", "SDTCP is ahead of TCP and DCTCP with 100 flows", lambda: goodput(ours, 99) > max(
         goodput(other, 99) for other in ("tcp", "dctcp")
     )
-    yield "10", "all of TCP's flows have a timeout with 30", late("tcp", 29) >= 0.95
-    yield "10", "all of DCTCP's flows have a timeout with 60", late("dctcp", 59) >= 0.95
-    yield "10", "20 % of SDTCP's have one with 150", 0.15 <= late(ours, 149) <= 0.25
-    yield "10", "no more of SDTCP's have one with fewer", max(late(ours, n) for n in SENDERS) <= 0.25
-    yield "13", "SDTCP's mean is the best", best("mean")
-    yield "13", "SDTCP's 95th percentile is the best", best("p95")
-    yield "13", "SDTCP's 99th percentile is the best", best("p99")
-    yield "13", "TCP has no timeout with 10 flows, TCP and DCTCP have some with 50 and 100", (
+    yield "10", "all of TCP's flows have a timeout with 30", lambda: late("tcp", 29) >= 0.95
+    yield "10", "all of DCTCP's flows have a timeout with 60", lambda: late("dctcp", 59) >= 0.95
+    yield "10", "20 % of SDTCP's have one with 150", lambda: 0.15 <= late(ours, 149) <= 0.25
+    yield "10", "no more of SDTCP's have one with fewer", lambda: max(late(ours, n) for n in SENDERS) <= 0.25
+    yield "13", "SDTCP's mean is the best", lambda: best("mean")
+    yield "13", "SDTCP's 95th percentile is the best", lambda: best("p95")
+    yield "13", "SDTCP's 99th percentile is the best", lambda: best("p99")
+    yield "13", "TCP has no timeout with 10 flows, TCP and DCTCP have some with 50 and 100", lambda: (
         late("tcp", 10, "13") == 0 and all(late(p, n, "13") > 0 for p in ("tcp", "dctcp") for n in (50, 100))
     )
     for policy, mean, p99 in (("tcp", 0.038, 0.06), ("dctcp", 0.032, 0.055)):
-        yield "14", f"30 packets take {policy.upper()} {mean * 1000:.0f} ms, at the 99th percentile {p99 * 1000:.0f}", (
+        yield "14", f"30 packets take {policy.upper()} {mean * 1000:.0f} ms, at the 99th percentile {p99 * 1000:.0f}", lambda: (
             near(took(policy, "14", 43800, "mean"), mean) and near(took(policy, "14", 43800, "p99"), p99)
         )
-    yield "14", "SDTCP is ahead of SAB", all(
+    yield "14", "SDTCP is ahead of SAB", lambda: all(
         took(ours, "14", size, what) <= took("sab", "14", size, what) for size in SIZES for what in ("mean", "p99")
     )
-    yield "14", "TCP and DCTCP are behind both from 30 packets on", all(
+    yield "14", "TCP and DCTCP are behind both from 30 packets on", lambda: all(
         took(slow, "14", size, "mean") > took(fast, "14", size, "mean")
         for slow in ("tcp", "dctcp") for fast in ("sab", ours) for size in SIZES[1:]
     )
@@ -177,7 +187,7 @@ def by_setting(rows):
 
 def judged(points):
     """The claims: figure, words, and whether they are so under each reading."""
-    each = [list(claims(points, ours)) for ours in READINGS]
+    each = [[(part, words, shows()) for part, words, shows in claims(points, ours)] for ours in READINGS]
     return [(part, words, [reading[place][2] for reading in each]) for place, (part, words, _) in enumerate(each[0])]
 
 
@@ -244,6 +254,145 @@ def page(options):
     for metric, scale, top, unit in (("burst_goodput_bps", 1e-6, 1000, "Mbit/s"), ("flows_with_timeout_ratio", 100, 100, "% of flows with a timeout")):
         name = {"burst_goodput_bps": "goodput", "flows_with_timeout_ratio": "timeouts"}[metric]
         draw_lines(images / f"incast-{name}.svg", found, metric, scale, top, unit)
+
+
+# At a tenth of the rates. Starts ten times as long; hosts and places as above.
+SLOWLY = ROOT / "scenarios/lab/sdtcp-incast.toml"
+TENTH = 10
+SLOW_STARTS = {"0.1 ms": ["workload.jitter=1 ms"], "1 ms": ["workload.jitter=10 ms"]}
+NEAREST = (
+    ("0.1 ms", "128 KiB", "100", "neither"),
+    ("1 ms", "20 packets", "120", "neither"),
+    ("1 ms", "128 KiB", "150", "SACK"),
+)
+SEEDS = (1, 2, 3, 4, 5)  # of the simulator
+LAB_SENDERS = (9, 19, 29, 36, 49, 59, 69, 99)
+LAB_POLICIES = tuple(policy for policy in POLICIES if policy != "sab")
+# The kernel has a flow queue at its host what it sends in a millisecond at its pace, which these make ten times what
+# it sends, and so much at most.
+PACES = {"tcp_pacing_ss_ratio": 1000, "tcp_pacing_ca_ratio": 1000}
+SMALL = {"128 KiB": 131072}
+
+
+def slowly(setting, senders, policy):
+    """Changes of a run. What congests a port for 10 s has its 20 s before the bursts; others need none of it."""
+    start = 20 if policy in READINGS else 3
+    changes = [*SLOW_STARTS[setting[0]]]
+    changes += itertools.chain(*(axis[name] for axis, name in zip(AXES[1:], setting[1:])))
+    changes += [f"topology.left={senders + 1}", f"workload.receiver=h{senders + 1}", f"workload.senders={senders}"]
+    return [*changes, f"workload.start={start} s", f"until={start + 6 + 0.06 * senders:.1f} s"]
+
+
+def told(command):
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+
+
+def simulated(options, setting, senders, policy, seeds):
+    """The means over `seeds`."""
+    command = [options.watermaster, "sweep", str(SLOWLY), "--json", "--policy", policy]
+    command += ["--over", f"seed={','.join(map(str, seeds))}"]
+    command += itertools.chain(*(("--set", change) for change in slowly(setting, senders, policy)))
+    (point,) = told(command)["sweep"]
+    yield {"metrics": point["results"][0]["metrics"]}
+
+
+def in_lab(options, setting, senders, policy, seeds):
+    """A run for each seed, with the verdict on the machine."""
+    for seed in seeds:
+        name = f"incast{senders}"
+        # The policy is named there too, as the lab's daemons begin with one.
+        up = [options.watermaster, "lab", "up", str(SLOWLY), "--name", name, "--policy", policy, "--json"]
+        changes = [*slowly(setting, senders, policy), f"seed={seed}"]
+        namespaces = told(up + list(itertools.chain(*(("--set", change) for change in changes))))["namespaces"]
+        try:
+            paces = PACES | {"tcp_limit_output_bytes": SMALL[setting[1]]} if setting[1] in SMALL else PACES
+            words = [f"net.ipv4.{key}={value}" for key, value in paces.items()]
+            for namespace in namespaces:
+                subprocess.run(["ip", "netns", "exec", namespace, "sysctl", "-q", "-w", *words], check=True)
+            (result,) = told([options.watermaster, "lab", "run", name, "--policy", policy, "--json"])["results"]
+        finally:
+            subprocess.run([options.watermaster, "lab", "down", name], stdout=subprocess.DEVNULL, check=True)
+        yield {"seed": seed, "metrics": result["metrics"], "notes": result["notes"]}
+
+
+def lab(options):
+    results = pathlib.Path(options.results)
+    key = lambda row: (tuple(row["setting"]), row["senders"], row["policy"], row["world"], row.get("seed"))
+    have = {key(row) for row in load(results) if kept_up(row)}
+    senders = [int(n) for n in options.senders.split(",")] if options.senders else LAB_SENDERS
+    policies = options.policy.split(",") if options.policy else LAB_POLICIES
+    for setting, n, policy in itertools.product(NEAREST, senders, policies):
+        if options.only and ", ".join(setting) not in options.only:
+            continue
+        for world, ran in (("packet", simulated), ("lab", in_lab)):
+            about = {"setting": setting, "senders": n, "policy": policy, "world": world}
+            lacks = [seed for seed in range(1, options.seeds + 1) if key(about | {"seed": seed}) not in have]
+            if world == "packet":
+                lacks = [] if key(about) in have else SEEDS
+            if options.world not in (None, world) or not lacks:
+                continue
+            for row in ran(options, setting, n, policy, lacks):
+                with results.open("a") as file:
+                    file.write(json.dumps(about | row) + "\n")
+                done = row["metrics"]["burst_goodput_bps"] / 1e6
+                print(f"{', '.join(setting)}, {n}, {policy}, {world}: {done:.1f} Mbit/s", file=sys.stderr, flush=True)
+
+
+def kept_up(row):
+    return not any(note.startswith("THE MACHINE") for note in row.get("notes", []))
+
+
+def lab_page(options):
+    rows = load(pathlib.Path(options.results))
+    slow = [row for row in rows if not kept_up(row)]
+    print(f"{sum(row['world'] == 'lab' for row in rows)} runs in the lab, TOO SLOW in {len(slow)}, left out\n")
+    means = {}
+    for row in filter(kept_up, rows):
+        means.setdefault((tuple(row["setting"]), row["world"], row["policy"], row["senders"]), []).append(row["metrics"])
+    of = {}
+    for (setting, world, policy, n), runs in means.items():
+        mean = {name: statistics.fmean(run[name] for run in runs) for name in ("burst_goodput_bps", "flows_with_timeout_ratio")}
+        of.setdefault((setting, world), {})[policy, "9", n] = mean
+
+    worlds = ("packet", "lab")
+    both = lambda setting, policy, n: [of.get((setting, world), {}).get((policy, "9", n)) for world in worlds]
+    ran = [point for point in itertools.product(NEAREST, LAB_POLICIES, LAB_SENDERS) if all(both(*point))]
+    columns = [n for n in LAB_SENDERS if any(point[2] == n for point in ran)]
+    within = {
+        "burst_goodput_bps": lambda simulated, live: near(live, simulated),
+        "flows_with_timeout_ratio": lambda simulated, live: abs(live - simulated) <= 0.05,
+    }
+    for title, metric, scale in (("Mbit/s", "burst_goodput_bps", 1e-6), ("% with a timeout", "flows_with_timeout_ratio", 100)):
+        agree = lambda point: within[metric](*(each[metric] for each in both(*point)))
+        for policy in LAB_POLICIES:
+            own = [point for point in ran if point[1] == policy]
+            print(f"{title}, {policy}: {sum(map(agree, own))} of {len(own)} agree")
+        lines = []
+        for setting, policy in dict.fromkeys(point[:2] for point in ran):
+            cells = []
+            for n in columns:
+                each = both(setting, policy, n)
+                cells.append(" / ".join(f"{scale * world[metric]:.0f}" for world in each) if all(each) else "")
+            lines.append([", ".join(setting), f"`{policy}`", *cells])
+        print(f"\n{title}, simulator / lab\n\n" + table(["setting", "", *columns], lines))
+
+    verdicts = {}
+    for (setting, world), points in of.items():
+        fast = {key: point | {"burst_goodput_bps": TENTH * point["burst_goodput_bps"]} for key, point in points.items()}
+        for ours in READINGS:
+            for part, words, shows in claims(fast, ours):
+                try:
+                    verdicts[part, words, setting, world, ours] = "yes" if shows() else "no"
+                except KeyError:
+                    pass  # not run
+    lines = []
+    for part, words in dict.fromkeys(key[:2] for key in verdicts):
+        said = [
+            " / ".join(verdicts.get((part, words, setting, world, ours), "–") for world in worlds)
+            for setting in NEAREST for ours in READINGS
+        ]
+        lines.append([part, words, *said])
+    print(table(["figure", "the text says", *(f"{', '.join(s)}: `{r}`" for s in NEAREST for r in READINGS)], lines))
 
 
 COLOURS = dict(zip(POLICIES, ("#777777", "#c77700", "#1b7f5c", "#b3123b", "#e5709a", "#2457c5")))
@@ -321,14 +470,17 @@ def draw_lines(path, found, metric, scale, top, unit):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("what", choices=("run", "page"))
+    options.add_argument("what", choices=("run", "page", "lab", "lab-page"))
     options.add_argument("results")
     options.add_argument("--watermaster", default=str(ROOT / "target/release/watermaster"))
     options.add_argument("--seeds", type=int, default=1)
     options.add_argument("--only", action="append", default=[])
+    options.add_argument("--senders")
+    options.add_argument("--policy")
+    options.add_argument("--world", choices=("packet", "lab"))
     options.add_argument("--jobs", type=int)
     options = options.parse_args()
-    {"run": run, "page": page}[options.what](options)
+    {"run": run, "page": page, "lab": lab, "lab-page": lab_page}[options.what](options)
 
 
 if __name__ == "__main__":

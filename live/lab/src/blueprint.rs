@@ -41,6 +41,34 @@ pub(crate) struct End {
     pub mac: String,
 }
 
+/// Where a cable with a delay is cut in two, in the namespace of its first end.
+#[derive(Clone, Debug)]
+pub(crate) struct Splice {
+    pub node: NodeId,
+    /// What joins the halves unless a run delays what passes.
+    pub bridge: String,
+    /// The inner ends, by the end of the cable that they belong to.
+    pub halves: [String; 2],
+    /// Of what comes in at each of them.
+    pub delays: [Span; 2],
+}
+
+/// The least delay of a link that a lab has: a packet's way through user space takes some 50 µs more.
+pub(crate) const LEAST_DELAY: Span = Span::from_micros(200);
+
+impl Splice {
+    /// Commands for `ip -batch`: nothing waits.
+    pub(crate) fn joined(&self) -> Vec<String> {
+        let bridge = &self.bridge;
+        self.halves.iter().map(|half| format!("link set {half} master {bridge}")).collect()
+    }
+
+    /// The kernel passes nothing on.
+    pub(crate) fn parted(&self) -> Vec<String> {
+        self.halves.iter().map(|half| format!("link set {half} nomaster")).collect()
+    }
+}
+
 /// The plan.
 #[derive(Clone, Debug)]
 pub struct Blueprint {
@@ -128,29 +156,45 @@ impl Blueprint {
         &node.name
     }
 
-    /// If there is only one path between two hosts: its lowest rate, and the scenario's round-trip
-    /// delay.
+    /// Of a path: its lowest rate, and of its delays those that the lab leaves out.
     pub(crate) fn bottleneck(&self, path: &[LinkId]) -> (Rate, Span) {
         let specs = path.iter().map(|link| self.topology.link(*link).spec);
         let rate = specs.clone().map(|spec| spec.capacity).min().unwrap_or(Rate::MAX);
-        (rate, specs.fold(Span::ZERO, |sum, spec| sum + spec.delay))
+        let short = specs.map(|spec| spec.delay).filter(|delay| *delay < LEAST_DELAY);
+        (rate, short.fold(Span::ZERO, |sum, delay| sum + delay))
+    }
+
+    /// The cables with a delay, where they are cut.
+    pub(crate) fn splices(&self) -> impl Iterator<Item = Splice> {
+        self.cables.iter().enumerate().filter_map(|(number, ends)| self.splice(number, ends))
+    }
+
+    fn splice(&self, number: usize, ends: &[End; 2]) -> Option<Splice> {
+        let delays = [&ends[0], &ends[1]].map(|end| self.topology.link(end.link).spec.delay);
+        let halves = ["a", "b"].map(|half| format!("delay{number}{half}"));
+        let bridge = format!("delay{number}");
+        let is_long = delays.iter().any(|delay| *delay >= LEAST_DELAY);
+        is_long.then_some(Splice { node: ends[0].node, bridge, halves, delays })
     }
 
     /// Commands for `ip -batch` in no namespace: the cables.
     pub(crate) fn cable_lines(&self, namespace: impl Fn(&str) -> String, mtu: u32) -> Vec<String> {
-        let line = |[a, b]: &[End; 2]| {
-            format!(
-                "link add {} mtu {mtu} address {} netns {} type veth peer name {} mtu {mtu} \
-                 address {} netns {}",
-                a.interface,
-                a.mac,
-                namespace(self.room(a.node)),
-                b.interface,
-                b.mac,
-                namespace(self.room(b.node)),
-            )
+        let end = |end: &End| {
+            let (interface, mac) = (&end.interface, &end.mac);
+            format!("{interface} mtu {mtu} address {mac} netns {}", namespace(self.room(end.node)))
         };
-        self.cables.iter().map(line).collect()
+        let lines = |(number, ends): (usize, &[End; 2])| {
+            let [a, b] = [&ends[0], &ends[1]].map(end);
+            let Some(splice) = self.splice(number, ends) else {
+                return vec![format!("link add {a} type veth peer name {b}")];
+            };
+            let room = namespace(self.room(splice.node));
+            let cut = [a, b].into_iter().zip(&splice.halves).map(|(end, half)| {
+                format!("link add {end} type veth peer name {half} mtu {mtu} netns {room}")
+            });
+            cut.collect()
+        };
+        self.cables.iter().enumerate().flat_map(lines).collect()
     }
 
     /// Commands for `ip -batch` in the namespace of `nodes`.
@@ -181,7 +225,22 @@ impl Blueprint {
                 (false, Forwarding::Ovs) => {}
             }
         }
+        for splice in self.splices().filter(|splice| nodes.contains(&splice.node)) {
+            let bridge = &splice.bridge;
+            lines.push(format!("link add {bridge} type bridge stp_state 0 mcast_snooping 0"));
+            lines.extend(splice.joined());
+            let ports = splice.halves.iter().chain([bridge]);
+            lines.extend(ports.map(|port| format!("link set {port} up")));
+        }
         lines
+    }
+
+    /// Commands for `ip -batch` in the namespace of `nodes`: cables carry packets of `mtu` octets.
+    pub(crate) fn mtu_lines(&self, nodes: &[NodeId], mtu: u32) -> Vec<String> {
+        let ends = nodes.iter().flat_map(|node| self.ends(*node)).map(|end| end.interface.clone());
+        let splices = self.splices().filter(|splice| nodes.contains(&splice.node));
+        let ports = ends.chain(splices.flat_map(|splice| splice.halves));
+        ports.map(|port| format!("link set {port} mtu {mtu}")).collect()
     }
 
     pub(crate) fn ends(&self, node: NodeId) -> impl Iterator<Item = &End> {

@@ -9,7 +9,7 @@ use model::{NodeKind, Topology};
 use serde::Serialize;
 use wire::client::Address;
 
-use crate::blueprint::{Blueprint, Forwarding};
+use crate::blueprint::{Blueprint, End, Forwarding};
 use crate::cgroup::TRAFFIC;
 use crate::journal::{self, Journal, Phase, Process};
 use crate::namespace::{self, Inside, Mark, batch, run};
@@ -242,13 +242,11 @@ impl Lab {
         let mtu = transport.mtu();
         for (room, nodes) in self.blueprint.rooms() {
             let name = self.journal.namespace(&room);
-            let mut shape = Vec::new();
-            let mut links = Vec::new();
-            for end in nodes.iter().flat_map(|node| self.blueprint.ends(*node)) {
-                // This also removes the old shaper.
-                shape.push(format!("qdisc replace dev {} root pfifo", end.interface));
-                links.push(format!("link set {} mtu {mtu}", end.interface));
-            }
+            // This also removes the old shaper.
+            let ends = nodes.iter().flat_map(|node| self.blueprint.ends(*node));
+            let plain = |end: &End| format!("qdisc replace dev {} root pfifo", end.interface);
+            let mut shape: Vec<String> = ends.map(plain).collect();
+            let mut links = self.blueprint.mtu_lines(&nodes, mtu);
             let hosts = nodes.iter().filter(|node| self.kind(**node) == NodeKind::Host);
             links.extend(hosts.clone().map(|host| self.blueprint.route_line(*host, &metrics)));
             batch("ip", Some(&name), &links)?;

@@ -28,6 +28,7 @@ mod health;
 mod journal;
 #[allow(clippy::module_inception)]
 mod lab;
+mod line;
 mod marking;
 mod namespace;
 mod northbound;

@@ -17,9 +17,11 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_w
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use units::{Bytes, Rate, Span, Time};
 
+use crate::blueprint::LEAST_DELAY;
 use crate::datagrams::{self, Datagrams};
 use crate::flow::{Flow, Step};
 use crate::health::{Timers, Verdict, Watch};
+use crate::line::Line;
 use crate::marking::Marking;
 use crate::probe::Probe;
 use crate::ready::{self, Ready};
@@ -57,6 +59,8 @@ pub enum Control {
 
 /// A lab on which flows run.
 pub struct World {
+    /// They end before the lab does.
+    lines: Vec<Line>,
     lab: Arc<Lab>,
     transport: Transport,
     control: Control,
@@ -163,7 +167,9 @@ impl World {
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(fail("epoll"))?;
         let probe = Probe::open(&lab)?;
         let now = Instant::now();
+        let lines = Line::start(&lab)?;
         let mut world = Self {
+            lines,
             probe,
             home,
             hosts: BTreeMap::new(),
@@ -289,7 +295,7 @@ impl World {
         let verdict = if slow { "; THE MACHINE IS TOO SLOW for this scenario" } else { "" };
         Ok(format!(
             "calibration: {} to {} carried {carried} of {rate}, least round trip {}{verdict}. \
-             The delays of links, {delay} one way here, are not emulated",
+             Delays of links below {LEAST_DELAY}, {delay} one way here, are not emulated",
             name(src),
             name(dst),
             rtt.unwrap_or_default(),
@@ -668,7 +674,8 @@ impl engine::World for World {
         self.check()?;
         let Some(watch) = self.watch.take() else { return Ok(()) };
         let seen = watch.stop()?;
-        let verdict: Verdict = seen.judge(&self.lab.blueprint.topology, &self.timers);
+        let mut verdict: Verdict = seen.judge(&self.lab.blueprint.topology, &self.timers);
+        verdict.faults.extend(self.lines.drain(..).filter_map(Line::stop));
         for record in seen.records() {
             outcome.hops += record.packets;
             let marked = self.marking.as_mut().map_or(0, |marking| marking.marked(record.link));

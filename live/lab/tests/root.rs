@@ -5,12 +5,15 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use lab::{Error, Journal, Lab, Order, Switches, Transport};
+use lab::{Control, Error, Journal, Lab, Order, Switches, Transport, World};
 use model::build::{Access, dumbbell, leaf_spine, star};
-use model::{Buffer, LinkSpec, Topology};
+use model::{Buffer, LinkSpec, Network, Topology};
 use testing::needs::{open_vswitch, root};
-use units::{Bytes, Span};
+use testing::wait::settled;
+use units::{Bytes, Span, Time};
 
 fn link(mbps: u64) -> LinkSpec {
     testing::network::link(mbps, 0, Buffer::Packets(50))
@@ -92,6 +95,32 @@ fn hosts_reach_each_other_over_bridges_routes_and_open_vswitch() {
         assert!(!journal.folder.exists());
         assert!(journal.cgroup.is_none_or(|group| !group.exists()));
     }
+}
+
+#[test]
+fn a_cable_delays_what_it_carries_while_a_run_lasts() {
+    if !root() {
+        return;
+    }
+    let far = testing::network::link(20, 20_000, Buffer::Packets(50));
+    let topology = dumbbell(1, 1, &access(), &far).unwrap();
+    let lab = Arc::new(Lab::up(&topology, &order("far", Switches::Bridge)).unwrap());
+    let network = Network::new(topology.clone());
+    let (control, until) = (Control::Direct, Time::NEVER);
+    let world = World::new(Arc::clone(&lab), &network, transport(), control, until).unwrap();
+    // A SYN there and a RST back.
+    let round_trip = || {
+        let begin = Instant::now();
+        reaches(&lab, &topology, "h0");
+        begin.elapsed()
+    };
+    let least = Duration::from_millis(40);
+    let took = [(); 3].map(|()| round_trip());
+    assert!(took.iter().all(|took| *took >= least), "{took:?}");
+    drop(world);
+    // The kernel passes it on at once, unless a busy machine takes long.
+    let took = settled(round_trip, |took| *took < least);
+    assert!(took < least, "{took:?}");
 }
 
 #[test]
