@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test growth docs-check tutorial lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases wheel deb fresh sign signing-check site page page-check page-pictures
+.PHONY: help demo quick test growth docs-check tutorial lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases wheel deb sign signing-check site page page-check page-pictures
 
 ## help: this list
 help:
@@ -87,10 +87,6 @@ openapi: setup-build-venv
 ## wheel: the Python package, in target/wheels, and its tests and notebooks (PROFILE=quick builds it faster)
 wheel: setup-build-venv
 	checks/wheel.sh
-
-## fresh: demo and test in fresh Debian roots with make, git and this machine's Rust (TARGETS=demo, SUITES=bookworm; root; two hours)
-fresh: setup-deb
-	checks/fresh.sh
 
 ## deb: the Debian packages, in target/deb; as root tried in fresh Debian roots (PROFILE=quick, SUITES=bookworm)
 deb: setup-build-deb-python
