@@ -214,6 +214,7 @@ const TABLE: &[(&str, Metric)] = &[
     ("network_latency_p99_s", |v| v.network_latency().percentile(99)),
     ("queue_mean_packets", |v| v.queues().mean()),
     ("queue_p99_packets", |v| v.queues().percentile(99)),
+    ("queue_max_packets", |v| v.queues().max()),
     ("control_delay_mean_s", |v| v.reactions().mean()),
     ("control_delay_max_s", |v| v.reactions().max()),
     ("rate_flows_count", |v| {

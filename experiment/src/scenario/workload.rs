@@ -13,7 +13,7 @@ use units::{Bytes, Rate, Span};
 use workload::stream::{Stream, StreamRun};
 use workload::{
     Cdf, Cluster, Datagrams, Draft, Error, Gather, Incast, ParameterError, Pattern, Poisson,
-    Running, Sample, Shuffle, SizeDistribution, Tasks, all_to_all, coflow, load, permutation, swim,
+    Reduces, Running, Sample, Shuffle, SizeDistribution, Tasks, all_to_all, coflow, load, permutation, swim,
 };
 
 use super::amounts::{bytes, count, file, span};
@@ -546,7 +546,7 @@ fn shuffle(
         tasks = Tasks {
             block: fields.or("block", tasks.block, bytes)?,
             most_maps: fields.or("most_maps", tasks.most_maps, count)?,
-            most_reduces: fields.or("most_reduces", tasks.most_reduces, count)?,
+            reduces: reduces(&mut fields, nodes)?,
             skew: fields.or("skew", tasks.skew, |v| v.number(0.0..=10.0))?,
             map_spread: fields.or("map_spread", tasks.map_spread, span)?,
         };
@@ -583,6 +583,13 @@ fn shuffle(
         Some(file) => Recipe::Swim { file, sample },
         None => Recipe::Shuffle(generated),
     })
+}
+
+/// How many reduces a job has: by SWIM's rule, or one a block up to `most_reduces`.
+fn reduces(fields: &mut Fields<'_>, nodes: u32) -> Read<Reduces> {
+    let slots = fields.or("most_reduces", nodes.saturating_mul(2), count)?;
+    let named = [("slots", Reduces::Slots(slots)), ("swim", Reduces::Swim(nodes))];
+    fields.or("reduces", Reduces::Slots(slots), |v| v.choice(&named))
 }
 
 /// The load that arrivals are stretched to; `None` where those of the trace are kept.

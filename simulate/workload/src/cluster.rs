@@ -62,7 +62,7 @@ impl Cluster {
     ) -> Result<Running, ParameterError> {
         require_hosts(hosts)?;
         tasks.validate()?;
-        tasks.require_room(drafts.iter().map(|draft| (draft.input, draft.shuffle)))?;
+        tasks.require_room(drafts)?;
         let all = self.containers.iter().cycle().zip(hosts);
         let free: Vec<u32> = all.map(|(containers, _)| *containers).collect();
         let total: u64 = free.iter().copied().map(u64::from).sum();
@@ -80,7 +80,7 @@ impl Cluster {
         let mut times = Stream::named(seed, "task-time");
         let spread = (1.0 - self.variation)..=(1.0 + self.variation);
         let mut next = |drafts: &Draft| {
-            let plan = tasks.plan(drafts.input, drafts.shuffle);
+            let plan = tasks.plan(drafts);
             let mut order = || {
                 let mut order: Vec<usize> = (0..hosts.len()).collect();
                 order.shuffle(&mut placement);

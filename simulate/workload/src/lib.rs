@@ -47,7 +47,7 @@ pub use poisson::{Flows, Pattern, Poisson};
 pub use sample::{Drafted, Sample, Sampled};
 pub use shuffle::Shuffle;
 pub use size::SizeDistribution;
-pub use tasks::{Draft, Plan, Tasks, apportion};
+pub use tasks::{Draft, Plan, Reduces, Tasks, apportion};
 
 /// Most flows that one workload holds in memory, about a gigabyte. [`Poisson`] flows are drawn one
 /// by one and not bound by it.

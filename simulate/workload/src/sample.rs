@@ -115,6 +115,7 @@ impl Sample {
             class: Some(class),
             input: scale(entry.map_input),
             shuffle: shuffled(entry),
+            output: scale(entry.output),
         });
         Ok(Drafted { drafts: drafts.collect(), samples })
     }

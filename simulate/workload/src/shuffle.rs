@@ -26,7 +26,7 @@ pub struct Shuffle {
     pub spread: f64,
     /// Mean gap between arrivals; [`crate::load::calibrate`] sets a load instead.
     pub mean_gap: Span,
-    /// How a job's bytes become tasks; its map input is as large as its shuffle.
+    /// How a job's bytes become tasks; its map input and its output are as large as its shuffle.
     pub tasks: Tasks,
 }
 
@@ -63,7 +63,7 @@ impl Shuffle {
         let mut arrivals = Stream::named(seed, "arrival");
         let mut arrival = Time::ZERO;
         let drafts = classes.into_iter().zip(sizes).map(|(class, size)| {
-            let draft = Draft { arrival, class: Some(class), input: size, shuffle: size };
+            let draft = Draft { arrival, class: Some(class), input: size, shuffle: size, output: size };
             let gaps: f64 = arrivals.sample(Exp1);
             arrival += Span::from_secs_f64(gaps * self.mean_gap.as_secs_f64());
             draft

@@ -38,15 +38,54 @@ pub fn apportion(total: Bytes, weights: &[u64]) -> Vec<Bytes> {
     shares.collect()
 }
 
+/// How many reduce tasks a job has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduces {
+    /// One for each begun block that it shuffles, and at most so many: the reduce slots of the
+    /// cluster.
+    Slots(u32),
+    /// What SWIM's `GenerateReplayScript` asks for in a cluster of so many nodes: one for each block
+    /// that the job shuffles and writes, rounded; where these are more than the nodes, a fifth of the
+    /// nodes.
+    Swim(u32),
+}
+
+impl Reduces {
+    const fn most(self) -> u32 {
+        match self {
+            Self::Slots(most) | Self::Swim(most) => most,
+        }
+    }
+
+    fn of(self, draft: &Draft, block: Bytes) -> u32 {
+        match self {
+            Self::Slots(most) => tasks(draft.shuffle, block, most),
+            Self::Swim(nodes) => {
+                let block = u128::from(block.get().max(1));
+                let octets = u128::from(draft.shuffle.get()) + u128::from(draft.output.get());
+                let blocks = (octets + block / 2) / block;
+                let reduces = u32::try_from(blocks).unwrap_or(u32::MAX);
+                if reduces > nodes { nodes / 5 } else { reduces }.max(1)
+            }
+        }
+    }
+}
+
+/// One for each begun block of `bytes`: at least one, at most `most`.
+fn tasks(bytes: Bytes, block: Bytes, most: u32) -> u32 {
+    let blocks = bytes.get().div_ceil(block.get().max(1));
+    u32::try_from(blocks).unwrap_or(u32::MAX).min(most).max(1)
+}
+
 /// The rule by which a shuffle's bytes become tasks and flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tasks {
-    /// Map input per map task, and shuffled bytes per reduce task.
+    /// Map input per map task, and bytes per reduce task.
     pub block: Bytes,
     /// Most map tasks of a job: the map slots of the cluster.
     pub most_maps: u32,
-    /// Most reduce tasks of a job: the reduce slots of the cluster.
-    pub most_reduces: u32,
+    /// Reduce tasks of a job.
+    pub reduces: Reduces,
     /// Zipf exponent of what the reduces receive: the k-th gets a part in proportion to k^−skew.
     /// 0 is even; up to 10.
     pub skew: f64,
@@ -61,7 +100,7 @@ impl Tasks {
         Self {
             block: Bytes::new(64 << 20),
             most_maps: nodes.saturating_mul(2),
-            most_reduces: nodes.saturating_mul(2),
+            reduces: Reduces::Slots(nodes.saturating_mul(2)),
             skew: 0.0,
             map_spread: Span::ZERO,
         }
@@ -72,10 +111,10 @@ impl Tasks {
         require(self.most_maps > 0, "most_maps", || {
             "0; a job needs at least 1 map task".to_owned()
         })?;
-        require(self.most_reduces > 0, "most_reduces", || {
+        require(self.reduces.most() > 0, "most_reduces", || {
             "0; a job needs at least 1 reduce task".to_owned()
         })?;
-        let pairs = u64::from(self.most_maps) * u64::from(self.most_reduces);
+        let pairs = u64::from(self.most_maps) * u64::from(self.reduces.most());
         require(pairs <= MOST_PAIRS, "most_maps", || {
             format!("with most_reduces it makes {pairs} pairs; at most {MOST_PAIRS} are possible")
         })?;
@@ -84,13 +123,10 @@ impl Tasks {
         })
     }
 
-    /// Refuses jobs, given as input and shuffle, that would make too many flows to hold.
-    pub(crate) fn require_room(
-        &self,
-        jobs: impl Iterator<Item = (Bytes, Bytes)>,
-    ) -> Result<(), ParameterError> {
-        let pairs = jobs.map(|(input, shuffle)| {
-            let (maps, reduces) = self.counts(input, shuffle);
+    /// Refuses jobs that would make too many flows to hold.
+    pub(crate) fn require_room(&self, jobs: &[Draft]) -> Result<(), ParameterError> {
+        let pairs = jobs.iter().map(|draft| {
+            let (maps, reduces) = self.counts(draft);
             u64::from(maps) * u64::from(reduces)
         });
         let pairs: u64 = pairs.sum();
@@ -103,20 +139,16 @@ impl Tasks {
     }
 
     /// Numbers of map and reduce tasks.
-    fn counts(&self, input: Bytes, shuffle: Bytes) -> (u32, u32) {
-        let tasks = |bytes: Bytes, most: u32| {
-            let blocks = bytes.get().div_ceil(self.block.get().max(1));
-            u32::try_from(blocks).unwrap_or(u32::MAX).min(most).max(1)
-        };
-        (tasks(input, self.most_maps), tasks(shuffle, self.most_reduces))
+    fn counts(&self, draft: &Draft) -> (u32, u32) {
+        (tasks(draft.input, self.block, self.most_maps), self.reduces.of(draft, self.block))
     }
 
-    /// The tasks of a job that reads `input` and shuffles `shuffle`: a map per begun block of
-    /// input and a reduce per begun block of shuffle, each at least one and at most the slots.
-    pub fn plan(&self, input: Bytes, shuffle: Bytes) -> Plan {
-        let (maps, reduces) = self.counts(input, shuffle);
+    /// The tasks of a job: a map for each begun block of its input, at most the slots, and reduces
+    /// by the rule; at least one of each.
+    pub fn plan(&self, draft: &Draft) -> Plan {
+        let (maps, reduces) = self.counts(draft);
         let even = vec![1; maps as usize];
-        let received = apportion(shuffle, &zipf(reduces, self.skew));
+        let received = apportion(draft.shuffle, &zipf(reduces, self.skew));
         let sizes = received.into_iter().map(|part| apportion(part, &even));
         Plan { maps, reduces, sizes: sizes.collect() }
     }
@@ -133,6 +165,8 @@ pub struct Draft {
     pub input: Bytes,
     /// Moved from maps to reduces; at least one octet.
     pub shuffle: Bytes,
+    /// Written by its reduces.
+    pub output: Bytes,
 }
 
 impl Tasks {
@@ -149,13 +183,13 @@ impl Tasks {
     ) -> Result<Vec<Job>, ParameterError> {
         self.validate()?;
         let mut placer = Placer::new(hosts, seed)?;
-        self.require_room(drafts.iter().map(|draft| (draft.input, draft.shuffle)))?;
+        self.require_room(drafts)?;
         let jobs = (0u32..).zip(drafts).map(|(id, draft)| Job {
             id: JobId(id),
             arrival: draft.arrival,
             class: draft.class,
             terms: Terms::default(),
-            flows: placer.flows(self, &self.plan(draft.input, draft.shuffle)),
+            flows: placer.flows(self, &self.plan(draft)),
         });
         Ok(jobs.collect())
     }

@@ -37,7 +37,7 @@ fn tasks(hosts: u32) -> Tasks {
 fn draft(arrival: u64, input: u64, shuffle: u64) -> Draft {
     let (input, shuffle) = (Bytes::new(input), Bytes::new(shuffle));
     let arrival = Time::ZERO + Span::from_secs(arrival);
-    Draft { arrival, class: Some(JobClass::Small), input, shuffle }
+    Draft { arrival, class: Some(JobClass::Small), input, shuffle, output: shuffle }
 }
 
 fn run(cluster: &Cluster, hosts: u32, drafts: &[Draft], seed: u64, policy: &str) -> Outcome {
@@ -155,7 +155,7 @@ proptest! {
         }
         for (job, draft) in outcome.jobs.iter().zip(&drafts) {
             // Two starts, and four fifths of the work of one map and one reduce.
-            let plan = tasks(3).plan(draft.input, draft.shuffle);
+            let plan = tasks(3).plan(draft);
             let reduce = draft.shuffle.get() as f64 / f64::from(plan.reduces) / (BLOCK / 2) as f64;
             let map = draft.input.get() as f64 / f64::from(plan.maps) / BLOCK as f64;
             prop_assert!(job.completion().unwrap().as_secs_f64() > 2.0 + 0.79 * (map + reduce) - 1e-3);

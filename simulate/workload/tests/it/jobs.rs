@@ -6,7 +6,9 @@ use model::{Buffer, Job, JobClass, Network, NodeId};
 use proptest::prelude::*;
 use testing::network::link;
 use units::{Bytes, Span, Time};
-use watermaster_workload::{Sample, Sampled, Shuffle, Tasks, apportion, by_rank, load, swim};
+use watermaster_workload::{
+    Draft, Reduces, Sample, Sampled, Shuffle, Tasks, apportion, by_rank, load, swim,
+};
 
 fn hosts(count: u32) -> Vec<NodeId> {
     (0..count).map(NodeId).collect()
@@ -44,11 +46,11 @@ proptest! {
         let tasks = Tasks {
             block: Bytes::new(block),
             most_maps: maps,
-            most_reduces: reduces,
+            reduces: Reduces::Slots(reduces),
             skew,
             map_spread: Span::ZERO,
         };
-        let plan = tasks.plan(Bytes::new(input), Bytes::new(shuffle));
+        let plan = tasks.plan(&draft(input, shuffle));
         prop_assert!((1..=maps).contains(&plan.maps) && (1..=reduces).contains(&plan.reduces));
         prop_assert_eq!(plan.sizes.len(), plan.reduces as usize);
         prop_assert!(plan.sizes.iter().all(|parts| parts.len() == plan.maps as usize));
@@ -57,17 +59,40 @@ proptest! {
     }
 }
 
+fn draft(input: u64, shuffle: u64) -> Draft {
+    let (input, shuffle) = (Bytes::new(input), Bytes::new(shuffle));
+    Draft { arrival: Time::ZERO, class: None, input, shuffle, output: Bytes::ZERO }
+}
+
+/// By SWIM's rule 96 MiB are rounded to two blocks, six nodes have at most six reduces, and what asks
+/// for more has a fifth of them: one.
+#[test]
+fn reduces_by_swim() {
+    let reduces = |nodes, shuffle, output| {
+        let tasks = Tasks { reduces: Reduces::Swim(nodes), ..Tasks::for_nodes(nodes) };
+        let output = Bytes::new(output);
+        tasks.plan(&Draft { output, ..draft(1, shuffle) }).reduces
+    };
+    const MIB: u64 = 1 << 20;
+    let cases = [(1, 0, 1), (95, 0, 1), (96, 0, 2), (48, 48, 2), (415, 0, 6), (416, 0, 1)];
+    for (shuffle, output, expected) in cases {
+        assert_eq!(reduces(6, shuffle * MIB, output * MIB), expected, "{shuffle} {output}");
+    }
+    assert_eq!(reduces(60, u64::MAX, u64::MAX), 12);
+    assert_eq!(reduces(3, 400 * MIB, 0), 1);
+}
+
 /// Zipf with exponent 1 over three reduces: parts in proportion to 1, 1/2 and 1/3, that is 6 : 3 : 2.
 #[test]
 fn skewed_reduces() {
     let tasks = Tasks {
         block: Bytes::new(1),
         most_maps: 1,
-        most_reduces: 3,
+        reduces: Reduces::Slots(3),
         skew: 1.0,
         map_spread: Span::ZERO,
     };
-    let plan = tasks.plan(Bytes::new(1), Bytes::new(11_000_000));
+    let plan = tasks.plan(&draft(1, 11_000_000));
     let received: Vec<u64> = plan.sizes.iter().map(|parts| parts[0].get()).collect();
     for (received, exact) in received.iter().zip([6_000_000, 3_000_000, 2_000_000]) {
         assert!(received.abs_diff(exact) <= 1, "{received} {exact}");
@@ -251,7 +276,7 @@ fn a_job_never_stays_within_a_host() {
 #[test]
 fn flows_are_bounded() {
     let slots =
-        Tasks { block: Bytes::new(1), most_maps: 1024, most_reduces: 1024, ..Tasks::for_nodes(2) };
+        Tasks { block: Bytes::new(1), most_maps: 1024, reduces: Reduces::Slots(1024), ..Tasks::for_nodes(2) };
     let few = Shuffle { tasks: slots, mean_bytes: Bytes::new(1), ..shuffle(1000) };
     assert!(few.jobs(&hosts(2), 1).is_ok());
     let many = Shuffle { mean_bytes: Bytes::new(1_000_000_000), ..few };
