@@ -227,6 +227,11 @@ pub fn named(value: &Value<'_>, what: &str, names: &Names<'_>) -> Read<NodeId> {
             some.push("…");
         }
         let (name, some) = (shown(name), some.join(", "));
+        if names.is_empty() {
+            return value.error(format_args!(
+                "there is no {what} \"{name}\": the topology has none; write a [topology] that has it"
+            ));
+        }
         value.error(format_args!("there is no {what} \"{name}\"; there are {some}"))
     })
 }

@@ -66,7 +66,7 @@ pub struct Frame {
     /// Problems, each in a sentence.
     pub problems: Vec<String>,
     /// Links that carry flows or are down: number, measured, limited, flows, whether it is up.
-    pub loads: Vec<(usize, u64, u64, usize, bool)>,
+    pub loads: Vec<(usize, Option<u64>, u64, usize, bool)>,
     /// Applications.
     pub applications: Vec<ApplicationStatus>,
     /// Jobs.

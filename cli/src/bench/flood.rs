@@ -60,7 +60,9 @@ enum Flood {
     /// An application with 26,000 flows without sizes ends and requests a thousand in each request, on 64
     /// connections
     Requests,
-    /// The same, one flow in each request, each larger than all before
+    /// The same, all flows of one connection
+    Alike,
+    /// An application with 26,000 flows that requests one more in each request, each larger than all before
     Sizes,
     /// An application that starts 10,000 jobs, each with as many tasks and portions as it may
     Jobs,
@@ -361,12 +363,12 @@ impl To {
     }
 
     /// A job of many flows without sizes.
-    async fn job_of_flows(&self) -> Result<(), Failure> {
+    async fn job_of_flows(&self, flow: fn(u32) -> Declaration) -> Result<(), Failure> {
         let mut client = self.client(Role::Application, "flood").await?;
         post(&mut client, &[Declaration::JobStart { job: "j".to_owned() }]).await?;
         for batch in 0..FLOWS / BATCH {
             let flows = batch * BATCH..(batch + 1) * BATCH;
-            let flows: Vec<_> = flows.map(|number| flow(number, None)).collect();
+            let flows: Vec<_> = flows.map(flow).collect();
             while post(&mut client, &flows).await? == 429 {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
@@ -383,19 +385,19 @@ impl To {
                 Ready::Names(tokio::io::split(stream.map_err(Failure::failed)?).1)
             }
             Flood::Requests => {
-                self.job_of_flows().await?;
+                self.job_of_flows(unsized_flow).await?;
                 Ready::Bodies(self.clients().await?, |connection, round| {
-                    let first = (connection * 400 + round % 50 * 8) % FLOWS;
-                    let some = (0..BATCH / 2).map(move |n| (first + n) % FLOWS);
-                    let ended = |number: u32| Declaration::FlowComplete {
-                        job: "j".to_owned(),
-                        flow: number.to_string(),
-                    };
-                    some.flat_map(|number| [ended(number), flow(number, None)]).collect()
+                    again(connection, round, unsized_flow)
+                })
+            }
+            Flood::Alike => {
+                self.job_of_flows(alike).await?;
+                Ready::Bodies(self.clients().await?, |connection, round| {
+                    again(connection, round, alike)
                 })
             }
             Flood::Sizes => {
-                self.job_of_flows().await?;
+                self.job_of_flows(unsized_flow).await?;
                 Ready::Bodies(self.clients().await?, |connection, round| {
                     let number = FLOWS + connection * 400 + round % 400;
                     let size = u64::from(round) * 64 + u64::from(connection);
@@ -416,11 +418,11 @@ impl To {
                 ]
             }),
             Flood::Questions => {
-                self.job_of_flows().await?;
+                self.job_of_flows(unsized_flow).await?;
                 Ready::Questions(self.clients().await?)
             }
             Flood::Unread => {
-                self.job_of_flows().await?;
+                self.job_of_flows(unsized_flow).await?;
                 let certificate = self.certificates.of(Role::Application, "flood")?;
                 let mut all = Vec::new();
                 for _ in 0..CONNECTIONS {
@@ -551,6 +553,28 @@ async fn post(client: &mut Client, bodies: &[Declaration]) -> Result<u16, Failur
     let body = serde_json::to_vec(bodies).map_err(Failure::failed)?;
     let asked = client.ask(Method::POST, "/v1/applications/flood/declarations", body).await;
     Ok(asked.map_err(Failure::failed)?.0.as_u16())
+}
+
+/// Ends some flows and requests them again.
+fn again(connection: u32, round: u32, flow: fn(u32) -> Declaration) -> Vec<Declaration> {
+    let first = (connection * 400 + round % 50 * 8) % FLOWS;
+    let some = (0..BATCH / 2).map(|n| (first + n) % FLOWS);
+    let ended =
+        |number: u32| Declaration::FlowComplete { job: "j".to_owned(), flow: number.to_string() };
+    some.flat_map(|number| [ended(number), flow(number)]).collect()
+}
+
+fn unsized_flow(number: u32) -> Declaration {
+    flow(number, None)
+}
+
+/// A flow of the same connection as all others.
+fn alike(number: u32) -> Declaration {
+    let mut all = flow(0, None);
+    if let Declaration::FlowRequest { flow, .. } = &mut all {
+        *flow = number.to_string();
+    }
+    all
 }
 
 /// A flow of the flood's job.

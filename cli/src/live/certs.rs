@@ -72,6 +72,7 @@ impl Certs {
         let mut orders = Vec::new();
         for text in &self.controller {
             let Some((name, hosts)) = text.split_once('=') else {
+                let text = text.escape_debug();
                 let what =
                     format!("--controller {text}: how is it reached? write {text}=10.0.0.1,NAME");
                 return Err(Failure::misused(what));

@@ -4,6 +4,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use clap::Args;
+use hyper::StatusCode;
 use protocol::backoff::Backoff;
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -26,7 +27,7 @@ pub(crate) struct Events {
     target: Target,
 
     /// Go on with what happens from now on, until interrupted; where the connection is lost, standard error has a line,
-    /// and it is tried again
+    /// and it is tried again, unless the controller refuses your certificate
     #[arg(long, short)]
     follow: bool,
 
@@ -42,7 +43,7 @@ pub(crate) struct Events {
 /// An answer; or why the connection is lost.
 ///
 /// # Errors
-/// A controller that answers and refuses.
+/// A controller that answers and refuses, and would again.
 async fn ask(client: &mut Client, path: &str) -> Result<Result<Value, String>, Failure> {
     let answered = match answer(client.get(path)).await {
         Ok(answered) => answered,
@@ -50,11 +51,14 @@ async fn ask(client: &mut Client, path: &str) -> Result<Result<Value, String>, F
     };
     match answered {
         Ok(body) => serde_json::from_slice(&body).map(Ok).map_err(Failure::failed),
-        // One that ends, or leads no more, refuses so.
-        Err(ClientError::Refused { status, .. }) if status.is_server_error() => {
+        // One that ends, or leads no more, refuses so; and one that has much to do.
+        Err(ClientError::Refused { status, .. })
+            if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS =>
+        {
             Ok(Err(format!("the controller refuses ({status})")))
         }
-        Err(refused @ ClientError::Refused { .. }) => Err(failed(refused)),
+        Err(error @ ClientError::Refused { .. }) => Err(failed(error)),
+        Err(error) if error.is_final() => Err(failed(error)),
         Err(error) => Ok(Err(error.to_string())),
     }
 }
@@ -98,13 +102,14 @@ impl Events {
         loop {
             let chance = u32::try_from(RandomState::new().hash_one(()) >> 32).unwrap_or(0);
             tokio::time::sleep(Duration::from_nanos(backoff.wait(chance).as_nanos())).await;
-            match self.target.connect().await {
-                Ok(mut client) => {
+            match self.target.reach().await {
+                Ok(Ok(mut client)) => {
                     if let Ok(answer) = ask(&mut client, "/v1/events").await? {
                         return Ok((client, answer));
                     }
                 }
-                Err(Failure::Failed(_)) => {}
+                Ok(Err(error)) if error.is_final() => return Err(failed(error)),
+                Ok(Err(_)) | Err(Failure::Failed(_)) => {}
                 Err(failure) => return Err(failure),
             }
         }

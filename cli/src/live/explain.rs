@@ -56,6 +56,10 @@ fn application(found: &Value) -> String {
     let mut out = match of["connected"].as_bool() {
         Some(true) => format!("{}: connected", text(of, "name")),
         Some(false) => format!("{}: not connected; what it declared ends soon", text(of, "name")),
+        None if of["tenant"] == true => format!(
+            "{}: a tenant of the configuration that has declared nothing yet",
+            text(of, "name")
+        ),
         // An order may be about one that isn't there.
         None => format!("{}: has declared nothing", text(of, "name")),
     };
@@ -146,12 +150,15 @@ impl Explain {
             };
             let orders: Vec<&Value> = list(&status, "orders").iter().filter(is_about).collect();
             let known = list(&status, "applications").iter().find(|of| of["name"] == *name);
-            if known.is_none() && !orders.iter().any(|act| act["order"]["application"] == *name) {
+            let is_tenant = list(&status, "tenants").iter().any(|of| *of == *name);
+            let is_ordered = orders.iter().any(|act| act["order"]["application"] == *name);
+            if known.is_none() && !is_tenant && !is_ordered {
                 return Err(Failure::failed(format_args!(
                     "application: {name:?} has declared nothing; `watermaster status` shows who has"
                 )));
             }
-            let known = known.cloned().unwrap_or_else(|| json!({ "name": name }));
+            let known =
+                known.cloned().unwrap_or_else(|| json!({ "name": name, "tenant": is_tenant }));
             let now = &status["now_ns"];
             Ok(json!({ "application": known, "orders": orders, "jobs": jobs, "now_ns": now }))
         })

@@ -110,11 +110,19 @@ impl Target {
     }
 
     pub(crate) async fn connect(&self) -> Result<Client, Failure> {
+        self.reach().await?.map_err(failed)
+    }
+
+    /// A connection; or why there is none now.
+    ///
+    /// # Errors
+    /// Options or files that can't be used, or nobody answers in time.
+    async fn reach(&self) -> Result<Result<Client, ClientError>, Failure> {
         let (mut controllers, files) = self.way()?;
         let tls = files.as_ref().map(tls::client).transpose().map_err(Failure::misused)?;
         let tls = tls.map(Arc::new);
         match timeout(ANSWER, controllers.connect(tls.as_ref(), SEEKING)).await {
-            Ok(connected) => connected.map_err(failed),
+            Ok(connected) => Ok(connected),
             Err(_) => Err(Failure::failed(format_args!(
                 "{controllers}: no connection within {} s; does the controller run there?",
                 ANSWER.as_secs()

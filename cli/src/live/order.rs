@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use hyper::Method;
-use protocol::operator::{Act, Order as Given, Orders};
+use protocol::operator::{Act, MOST_LASTS, Order as Given, Orders};
 use units::{Rate, Span};
 
 use super::{Plain, Target, answer, block_on, failed, plain, table};
@@ -77,9 +77,9 @@ enum What {
         /// Most that each of its connections sends, such as "50 Mbit/s"
         #[arg(value_parser = rate)]
         rate: Rate,
-        /// End it after this time, such as "10 min"
-        #[arg(long = "for", value_name = "TIME")]
-        lasts: Option<Span>,
+        /// End it after this time, whole seconds from 1 s to 720 h, such as "10 min"
+        #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
+        lasts: Option<u64>,
         #[command(flatten)]
         why: Why,
     },
@@ -135,8 +135,8 @@ impl Order {
             What::Undrain { host, plain } => (Some(Given::Undrain { host }), plain),
             What::Limit { of, rate, lasts, why: Why { reason, plain } } => {
                 let (application, job) = parts(&of);
-                let lasts_s = lasts.map(|lasts| lasts.as_nanos().div_ceil(1_000_000_000));
-                let order = Given::Limit { application, job, rate_bps: rate, lasts_s, reason };
+                let order =
+                    Given::Limit { application, job, rate_bps: rate, lasts_s: lasts, reason };
                 (Some(order), plain)
             }
             What::Unlimit { of, plain } => {
@@ -161,6 +161,29 @@ impl Order {
 /// A rate, as people write it.
 fn rate(text: &str) -> Result<Rate, String> {
     text.parse::<Rate>().map_err(|error| format!("{error}, such as \"50 Mbit/s\""))
+}
+
+/// Whole seconds that a limit may last.
+fn seconds(text: &str) -> Result<u64, String> {
+    let given: Span = text.parse().map_err(|error| format!("{error}, such as \"10 min\""))?;
+    let seconds = given.as_nanos() / 1_000_000_000;
+    if Span::from_secs(seconds) != given || !(1..=MOST_LASTS).contains(&seconds) {
+        let most = MOST_LASTS / 3_600;
+        return Err(format!("write whole seconds from 1 s to {most} h, such as \"10 min\""));
+    }
+    Ok(seconds)
+}
+
+/// Seconds for people: the two largest of days, hours, minutes and seconds that there are.
+fn time(seconds: u64) -> String {
+    let parts = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
+    let first = parts.iter().position(|(unit, _)| seconds >= *unit).unwrap_or(3);
+    let (unit, name) = parts[first];
+    let more = parts.get(first + 1).map(|(part, name)| (seconds % unit / part, name));
+    match more {
+        Some((number @ 1.., part)) => format!("{} {name} {number} {part}", seconds / unit),
+        _ => format!("{} {name}", seconds / unit),
+    }
 }
 
 /// An application, and its job where one is named.
@@ -213,7 +236,7 @@ pub(super) fn row(act: &Act) -> Vec<String> {
         Given::Undrain { host } => ("undrain", host.clone()),
         Given::Limit { application, job, rate_bps, lasts_s, .. } => {
             let rate = super::rate_of(rate_bps.as_bps());
-            let lasts = lasts_s.map(|lasts| format!(" for {lasts} s"));
+            let lasts = lasts_s.map(|lasts| format!(" for {}", time(lasts)));
             ("limit", format!("{}: {rate}{}", of(application, job), lasts.unwrap_or_default()))
         }
         Given::Unlimit { application, job } => ("unlimit", of(application, job)),
@@ -221,5 +244,29 @@ pub(super) fn row(act: &Act) -> Vec<String> {
     let reason = act.order.reason().unwrap_or("-").to_owned();
     let ago = UNIX_EPOCH + Duration::from_secs(act.at_s);
     let ago = ago.elapsed().unwrap_or_default().as_secs();
-    vec![what.to_owned(), of, act.by.clone(), format!("{ago} s ago"), reason]
+    vec![what.to_owned(), of, act.by.clone(), format!("{} ago", time(ago)), reason]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_lasts_whole_seconds_of_a_month_at_most() {
+        let good = [("1 s", 1), ("10 min", 600), ("720 h", MOST_LASTS)];
+        for (text, wanted) in good {
+            assert_eq!(seconds(text), Ok(wanted), "{text}");
+        }
+        for text in ["0 s", "500 ms", "1.5 s", "721 h", "10"] {
+            let why = seconds(text).expect_err(text);
+            assert!(why.contains("such as \"10 min\""), "{text}: {why}");
+        }
+        assert!(seconds("1 ms").is_err_and(|why| why.contains("from 1 s to 720 h")));
+    }
+
+    #[test]
+    fn times_are_for_people() {
+        let shown = [0, 59, 60, 3_599, 7_200, 100_000, MOST_LASTS].map(time);
+        assert_eq!(shown, ["0 s", "59 s", "1 min", "59 min 59 s", "2 h", "1 d 3 h", "30 d"]);
+    }
 }

@@ -124,6 +124,15 @@ impl Daemon {
         panic!("the log never says {message}");
     }
 
+    /// What the log has said and nobody has heard.
+    pub fn said(&self) -> impl Iterator<Item = Value> {
+        self.log.try_iter()
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -5,8 +5,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use testing::wait::settled;
 
-use crate::daemon::{Agent, Daemon, SMSF, config, declare, get};
+use crate::daemon::{Agent, Daemon, SMSF, TLS, certificates, config, declare, get};
 
 #[tokio::test]
 async fn who_comes_goes_and_is_refused_is_told() {
@@ -41,6 +42,53 @@ async fn who_comes_goes_and_is_refused_is_told() {
     let shown = String::from_utf8(shown.stdout).unwrap();
     let line = shown.lines().find(|line| line.contains("agent connected")).unwrap();
     assert!(line.ends_with("INFO  agent connected  agent=\"h0\" channel=\"1\""), "{line}");
+}
+
+/// Who is shut out for good hears so, and ends.
+#[tokio::test]
+async fn who_follows_with_a_certificate_that_is_revoked_ends() {
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    let certs = folder.path().join("certs");
+    certificates(&certs, &["--viewer", "eyes", "--crl"]);
+    let tls = TLS.replace("[tls]\n", "[tls]\ncrl = \"certs/ca.crl\"\n");
+    let mut daemon = Daemon::start_in(folder, &config(&format!("{tls}{SMSF}")));
+    let at = format!("https://{}", daemon.http);
+    let follow = || {
+        let mut follower = Command::new(env!("CARGO_BIN_EXE_watermaster"));
+        follower.args(["events", "--follow", "--controller", &at]);
+        for (option, file) in
+            [("--ca", "ca.crt"), ("--certificate", "viewer-eyes.crt"), ("--key", "viewer-eyes.key")]
+        {
+            follower.arg(option).arg(certs.join(file));
+        }
+        follower.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut follower = follow();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    lines.find(|line| line.as_ref().unwrap().contains("controller ready")).expect("it ends").unwrap();
+    let revoke = daemon.command(&[
+        "certs",
+        "--directory",
+        certs.to_str().unwrap(),
+        "--revoke",
+        "viewer-eyes.crt",
+    ]);
+    assert!(revoke.status.success(), "{}", String::from_utf8_lossy(&revoke.stderr));
+    daemon.signal("-HUP");
+    let line = daemon.hears("connection ended");
+    assert_eq!(line["by"], "viewer eyes", "{line}");
+    let ended = settled(|| follower.try_wait().unwrap(), Option::is_some);
+    if ended.is_none() {
+        follower.kill().unwrap();
+    }
+    let said = follower.wait_with_output().unwrap();
+    let why = String::from_utf8(said.stderr).unwrap();
+    let reason = "it refuses our certificate: it has been revoked";
+    assert!(ended.and_then(|how| how.code()) == Some(1) && why.contains(reason), "{why}");
+    // As one does that begins with it.
+    let again = follow().wait_with_output().unwrap();
+    let why = String::from_utf8(again.stderr).unwrap();
+    assert!(again.status.code() == Some(1) && why.contains(reason), "{why}");
 }
 
 /// Whoever follows goes on with the next controller, and is told that something may be missing.

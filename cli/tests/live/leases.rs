@@ -15,23 +15,11 @@ use testing::wait::settled;
 use wire::client::Client;
 
 use crate::daemon::{Daemon, PATIENCE, config, declare};
+use crate::draw::Draw;
 
 const LEASE: Duration = Duration::from_secs(1);
 /// How much later a busy machine may let go, or tell so.
 const SLACK: Duration = Duration::from_secs(1);
-
-/// What is drawn, the same for the same seed (Steele, Lea, Flood: SplitMix).
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % most
-    }
-}
 
 fn run(command: &str) {
     let words: Vec<&str> = command.split_whitespace().collect();

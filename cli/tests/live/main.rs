@@ -8,8 +8,10 @@
 
 mod daemon;
 mod decisions;
+mod draw;
 mod events;
 mod faults;
+mod grammar;
 mod hostile;
 mod integration;
 mod leases;

@@ -172,7 +172,7 @@ async fn a_mismatch_is_named() {
     let wanted = format!("{tcp}: who listens there does not speak HTTP; try {tls}");
     assert!(code == Some(1) && said.contains(&wanted), "{said}");
     let (code, said) = asked(&tls, Some(&other));
-    assert!(code == Some(1) && said.contains("alert"), "{said}");
+    assert!(code == Some(1) && said.contains("another authority has signed it"), "{said}");
     let plain = Daemon::start(&config(SMSF));
     let (tcp, tls) = (Address::Tcp(plain.http.clone()), Address::Tls(plain.http.clone()));
     let (code, said) = asked(&tls.to_string(), Some(&certs));
@@ -261,6 +261,20 @@ async fn an_application_is_told_of_its_own_flows_alone() {
     }
 }
 
+/// Whom the configuration knows is not unknown, though it has yet to declare something.
+#[tokio::test]
+async fn a_tenant_that_has_declared_nothing_is_explained() {
+    let tenant = "[[tenant]]\napplication = \"web\"\nhosts = [\"h0\"]\n";
+    let daemon = Daemon::start(&config(&format!("{SMSF}{tenant}")));
+    let at = daemon.address().to_string();
+    let explained = daemon.command(&["explain", "web", "--controller", &at]);
+    let said = String::from_utf8(explained.stdout).unwrap();
+    assert!(explained.status.success(), "{}", String::from_utf8_lossy(&explained.stderr));
+    assert_eq!(said, "web: a tenant of the configuration that has declared nothing yet\n");
+    let unknown = daemon.command(&["explain", "wbe", "--controller", &at]);
+    assert_eq!(unknown.status.code(), Some(1));
+}
+
 #[tokio::test]
 async fn an_identity_has_so_many_connections() {
     let daemon = start();
@@ -296,6 +310,9 @@ fn names_and_addresses_are_checked_before_anything_is_made() {
         (["--controller", "main=10.0.0.1,"], "\"\" is no address"),
         (["--controller", "m=foo bar"], "\"foo bar\" is no address"),
         (["--agent", ""], "\"\" is no name"),
+        (["--agent", "a\u{1b}[31m"], "\"a\\u{1b}[31m\" is no name"),
+        (["--controller", "m=\u{7}"], "\"\\u{7}\" is no address"),
+        (["--controller", "m\n"], "--controller m\\n: how is it reached"),
     ] {
         let refused = certs(&directory, &more);
         let said = String::from_utf8(refused.stderr).unwrap();
@@ -331,6 +348,19 @@ fn certificates_stay_and_keys_are_private() {
     std::fs::rename(&away, &ca).unwrap();
     assert!(run(&["--agent", "h1", "--force"]).status.success());
     assert_ne!(std::fs::read(&key).unwrap(), before);
+}
+
+/// What its own list says of an authority nobody asks.
+#[test]
+fn an_authority_is_not_revoked() {
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path(), &[]);
+    let refused = certs(folder.path(), &["--revoke", "ca.crt"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    let wanted = "ca.crt: is the authority's own";
+    assert!(refused.status.code() == Some(2) && said.contains(wanted), "{said}");
+    assert!(said.contains("name the certificate of whom is to be cut off"), "{said}");
+    assert!(!folder.path().join("ca.crl").exists());
 }
 
 /// A revoked certificate is cut off where it is connected, and doesn't get in again; its successor of the same name does.

@@ -22,6 +22,13 @@ use crate::trigger;
 /// Connections are sampled, and ports read, no more often.
 const FASTEST: Span = Span::from_millis(1);
 
+/// A report of connections is no longer, in octets of JSON: a controller reads lines of 1 MiB. One connection with all
+/// the processes that can be looked for stays below that, too.
+const MOST_OCTETS: usize = 512 << 10;
+/// What a connection takes there at most without its processes, and each of these without its path.
+const OCTETS_CONNECTION: usize = 384;
+const OCTETS: usize = 32;
+
 /// Why nothing was carried out: the controller has to say everything anew, over another connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lapse {
@@ -525,16 +532,15 @@ impl Agent {
             if was_told {
                 tell(ended, now, reports);
             }
-            if let Ok(open) = &open {
+            done = done.and(open.map(|open| {
                 // That there are none is said too: what was there before is gone.
-                let none = open.is_empty().then_some(&[][..]);
-                let parts = open.chunks(MOST_REPORTED).chain(none);
-                reports.extend(parts.map(|part| Report::Connections {
-                    sampled_ns: now,
-                    connections: part.to_vec(),
-                }));
-            }
-            done = done.and(open.map(drop)).and(looked);
+                let none = open.is_empty().then(Vec::new);
+                let parts = parts(open, |each| &each.processes).into_iter().chain(none);
+                let told =
+                    parts.map(|connections| Report::Connections { sampled_ns: now, connections });
+                reports.extend(told);
+            }));
+            done = done.and(looked);
         }
         // After the sample, which says whose connections go on there.
         while let Some(port) = self.untold.pop_first() {
@@ -557,6 +563,22 @@ impl Agent {
             done = done.and(counted.map(drop));
         }
         done
+    }
+
+    /// Tells what has ended since the last sample: after this one there is none.
+    ///
+    /// # Errors
+    /// The actuator can't tell.
+    pub fn finish(
+        &mut self,
+        now: Time,
+        actuator: &mut impl Actuator,
+        reports: &mut Vec<Report>,
+    ) -> Result<(), Failure> {
+        if self.sampling.is_some_and(|sampling| sampling.last.is_some()) {
+            tell(actuator.ended(&self.identified)?, now, reports);
+        }
+        Ok(())
     }
 
     fn forget_ended(&mut self, now: Time) {
@@ -613,13 +635,39 @@ fn tell(ended: Ended, now: Time, reports: &mut Vec<Report>) {
         let sent_bytes = sent + each.sent_bytes;
         by_ends.insert(each.connection, EndedConnection { sent_bytes, ..each });
     }
-    let all: Vec<EndedConnection> = by_ends.into_values().collect();
     let mut lost = ended.lost;
-    let none = (all.is_empty() && lost > 0).then_some(&[][..]);
-    reports.extend(all.chunks(MOST_REPORTED).chain(none).map(|part| {
-        let (connections, lost) = (part.to_vec(), core::mem::take(&mut lost));
+    let none = (by_ends.is_empty() && lost > 0).then(Vec::new);
+    let parts = parts(by_ends.into_values(), |each| &each.processes).into_iter().chain(none);
+    reports.extend(parts.map(|connections| {
+        let lost = core::mem::take(&mut lost);
         Report::Ended { sampled_ns: now, connections, lost }
     }));
+}
+
+/// What one report after another has: no more than a controller takes, nor a line of JSON that is longer than it reads.
+fn parts<T>(all: impl IntoIterator<Item = T>, processes: impl Fn(&T) -> &[Process]) -> Vec<Vec<T>> {
+    let (mut parts, mut octets) = (Vec::<Vec<T>>::new(), 0);
+    for each in all {
+        let named = processes(&each).iter().map(|process| match process {
+            Process::Pid(_) => OCTETS,
+            // Each of its octets may be escaped.
+            Process::Cgroup(path) => OCTETS + 2 * path.len(),
+        });
+        let own = OCTETS_CONNECTION + named.sum::<usize>();
+        let has_room =
+            |part: &&mut Vec<T>| part.len() < MOST_REPORTED && octets + own <= MOST_OCTETS;
+        match parts.last_mut().filter(has_room) {
+            Some(part) => {
+                part.push(each);
+                octets += own;
+            }
+            None => {
+                parts.push(Vec::from([each]));
+                octets = own;
+            }
+        }
+    }
+    parts
 }
 
 fn check_connection(connection: &Connection) -> Result<(), Failure> {

@@ -825,6 +825,50 @@ fn what_has_ended_is_told_before_the_sample_and_not_in_it() {
     assert_eq!((reports, done), (vec![none], Err("no sample".into())));
 }
 
+/// However long the paths of control groups are, each report is a line that a controller reads.
+#[test]
+fn no_report_is_longer_than_a_controller_reads() {
+    let mut host = Host::new();
+    host.kernel = Kernel::new(1, Capacity { limits: 4, connections: 4, ended: 2_000 });
+    host.open = Some(0);
+    let group = || Process::Cgroup(format!("/{}", "\"".repeat(1_023)));
+    let wishes = || {
+        let sample = Command::Sample { every_ns: Span::from_secs(1) };
+        vec![sample, Command::Identify { processes: vec![group()] }]
+    };
+    host.all(s(0), 1, wishes());
+    host.tick(s(0));
+    for source in 1..=1_000 {
+        host.kernel.end(connection(source), Bytes::new(1), group());
+    }
+    let reports = host.tick(s(1));
+    let longest = reports.iter().map(|report| serde_json::to_vec(report).unwrap().len()).max();
+    assert!(longest.is_some_and(|octets| octets < 1 << 20), "{longest:?}");
+    let told = reports.iter().map(|report| match report {
+        Report::Ended { connections, .. } => connections.len(),
+        _ => 0,
+    });
+    assert_eq!(told.sum::<usize>(), 1_000);
+}
+
+/// One that ends in order has no sample any more.
+#[test]
+fn the_last_words_of_an_agent_tell_what_has_ended_since_the_last_sample() {
+    let mut host = Host::new();
+    host.open = Some(0);
+    let finish = |host: &mut Host, source| {
+        host.kernel.end(connection(source), Bytes::new(9), Process::Pid(1));
+        let mut reports = Vec::new();
+        host.agent.finish(s(1), &mut host.kernel, &mut reports).unwrap();
+        reports
+    };
+    assert_eq!(finish(&mut host, 1), [], "nobody has asked");
+    host.all(s(1), 1, vec![Command::Sample { every_ns: Span::from_secs(1) }]);
+    host.tick(s(1));
+    let [Report::Ended { connections, lost: 0, .. }] = &finish(&mut host, 2)[..] else { panic!() };
+    assert_eq!(connections[0].connection, connection(2));
+}
+
 #[test]
 fn it_counts_what_ports_sent_as_long_and_as_often_as_it_is_told() {
     let mut host = Host::new();

@@ -24,6 +24,32 @@ pub(crate) struct Intention {
     /// Since when.
     pub(crate) since: Time,
     pub(crate) priority: u8,
+    /// What earlier limits let it send, how long it had none, and when that was added up.
+    held: Bytes,
+    free: Span,
+    counted: Time,
+}
+
+impl Intention {
+    /// Another limit is wanted from now on.
+    pub(crate) fn set_limit(&mut self, now: Time, limit: Option<Rate>) {
+        (self.held, self.free, self.counted) = self.until(now);
+        self.limit = limit;
+    }
+
+    /// What it was let send until now, where without a limit it can send at `capacity`.
+    pub(crate) fn let_go(&self, now: Time, capacity: Rate) -> Bytes {
+        let (held, free, _) = self.until(now);
+        held + capacity.bytes_in(free)
+    }
+
+    fn until(&self, now: Time) -> (Bytes, Span, Time) {
+        let span = now.since(self.counted);
+        match self.limit {
+            Some(rate) => (self.held + rate.bytes_in(span), self.free, now),
+            None => (self.held, self.free + span, now),
+        }
+    }
 }
 
 /// What a connection is held to.
@@ -46,6 +72,8 @@ struct Pair {
     offered: Rate,
     /// What its connections deliver.
     gauge: Gauge,
+    /// What those had delivered that have ended.
+    ended: Bytes,
     /// When it was reported last, as [`Context::awake`].
     at: Time,
     /// When its connections were last looked through, likewise.
@@ -102,7 +130,8 @@ impl Desired {
         if self.intentions.len() <= flow.index() {
             self.intentions.resize(flow.index() + 1, Intention::default());
         }
-        self.intentions[flow.index()] = Intention { since: now, ..Intention::default() };
+        self.intentions[flow.index()] =
+            Intention { since: now, counted: now, ..Intention::default() };
     }
 
     pub(crate) fn intention(&self, flow: FlowId) -> Intention {
@@ -335,7 +364,14 @@ impl Desired {
         }
     }
 
-    /// Takes in what all connections of a pair have `delivered`, and whether something `waits` to be
+    /// A connection of a pair has ended, having delivered so much.
+    pub(crate) fn note_ended(&mut self, ends: (NodeId, NodeId), delivered: Bytes) {
+        if let Some(pair) = self.pairs.get_mut(&ends) {
+            pair.ended += delivered;
+        }
+    }
+
+    /// Takes in what all open connections of a pair have `delivered`, and whether something `waits` to be
     /// sent. What the pair offers is told when it changes by more than an eighth: as much as its
     /// access link carries while something waits, or else what it delivers.
     pub(crate) fn note_pair(
@@ -351,7 +387,7 @@ impl Desired {
         if pair.swept.is_none_or(|at| cx.awake.since(at) >= cx.least()) && pair.sweep(cx) {
             self.divided.extend(pair.rate.map(|_| (src, dst)));
         }
-        pair.gauge.note(sampled, delivered, cx.least());
+        pair.gauge.note(sampled, pair.ended + delivered, cx.least());
         pair.at = cx.awake;
         let carried = pair.gauge.rate.unwrap_or(pair.offered);
         let rate = if waits { access } else { carried.min(access) };
@@ -510,6 +546,33 @@ mod tests {
         cx.pass(cx.now + cx.least() / 2);
         assert_eq!(report(&mut desired, &cx, &[2]), Some(access));
         assert_eq!(report(&mut desired, &cx, &[1]), Some(Rate::from_mbps(50)), "it sends again");
+    }
+
+    /// What a connection carried until its end counts for its pair like what others carry.
+    #[test]
+    fn what_has_ended_counts_for_its_pair() {
+        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
+        let config = crate::config::Config::new("tcp", policy);
+        let (mut desired, mut cx) = (Desired::default(), Context::new(&config, 1, Time::ZERO));
+        let access = Rate::from_mbps(100);
+        let mut sample = |desired: &mut Desired, open: &[(u16, u64)]| {
+            cx.pass(cx.now + Span::from_secs(1));
+            for (port, bytes) in open {
+                desired.note_carrier(&cx, ENDS, &sent(*port, *bytes), Bytes::ZERO, 10);
+            }
+            let all = Bytes::new(open.iter().map(|(_, bytes)| bytes).sum());
+            desired.note_pair(&cx, cx.now, ENDS, (all, false), access);
+            desired.pairs[&ENDS].offered
+        };
+        sample(&mut desired, &[(1, 0), (2, 0)]);
+        let one = sample(&mut desired, &[(1, 500_000), (2, 500_000)]);
+        assert_eq!(one, Rate::from_mbps(8));
+        // One has sent as much again until it ended, and another that no sample has had.
+        desired.note_ended(ENDS, Bytes::new(1_000_000));
+        desired.forget_carrier(ENDS, &connection(2));
+        desired.note_ended(ENDS, Bytes::new(500_000));
+        assert_eq!(sample(&mut desired, &[(1, 1_000_000)]), Rate::from_mbps(12));
+        assert_eq!(sample(&mut desired, &[(1, 1_250_000)]), Rate::from_mbps(2));
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub struct Status {
     pub former_agents: Vec<FormerAgentStatus>,
     /// Applications that have declared something.
     pub applications: Vec<ApplicationStatus>,
+    /// Tenants of the configuration, whether or not they have declared something.
+    pub tenants: Vec<String>,
     /// All links.
     pub links: Vec<LinkStatus>,
     /// Orders of operators that stand.
@@ -160,8 +162,8 @@ pub struct LinkStatus {
     pub limited_bps: Rate,
     /// What the limits that are confirmed to stand for them add up to, frame bytes.
     pub enforced_bps: Rate,
-    /// What was measured of them, payload.
-    pub measured_bps: Rate,
+    /// What was measured of them, payload; nothing where nobody measures any of them.
+    pub measured_bps: Option<Rate>,
     /// What was last said of its queue, if anything.
     pub congested: Option<CongestionStatus>,
 }
@@ -351,8 +353,8 @@ pub struct Bottleneck {
     pub capacity_bps: Rate,
     /// What the limits that the policy wants for the flows on it add up to, frame bytes.
     pub limited_bps: Rate,
-    /// What was measured of them, payload.
-    pub measured_bps: Rate,
+    /// What was measured of them, payload; nothing where nobody measures any of them.
+    pub measured_bps: Option<Rate>,
     /// The flows on it that have most, this one left out.
     pub rivals: Vec<Rival>,
     /// How many more there are.

@@ -213,6 +213,40 @@ fn measures_grow_old_and_a_connection_that_nobody_has_is_told() {
     assert_eq!(why.flow.enforced_bps, None);
 }
 
+/// Between its agents a connection goes free: the next sample tells of that, and nothing undoes what stands again.
+#[test]
+fn what_went_free_while_no_agent_was_there_accuses_nobody() {
+    let (mut rig, mut agent) = held();
+    let mut delivered = 0;
+    let mut sample = |rig: &mut Rig, agent, more| {
+        delivered += more;
+        rig.pass(SECOND);
+        let report = ConnectionReport {
+            connection: connection(0, 2, 7),
+            delivered_bytes: Bytes::new(delivered),
+            unsent_bytes: Bytes::new(1),
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            processes: Vec::new(),
+        };
+        let report = Report::Connections { sampled_ns: rig.now, connections: vec![report] };
+        rig.input(Input::Reported(agent, &report)).unwrap();
+        shown(rig).by
+    };
+    for _ in 0..9 {
+        sample(&mut rig, agent, 600_000);
+    }
+    rig.agents.remove(&agent);
+    rig.input(Input::AgentGone(agent)).unwrap();
+    rig.pass(SECOND * 3);
+    agent = rig.agent("h0", &[0]);
+    assert_eq!(sample(&mut rig, agent, 30_000_000), "agent h0, by pacing");
+    for _ in 0..9 {
+        assert_eq!(sample(&mut rig, agent, 600_000), "agent h0, by pacing");
+    }
+    assert!(sample(&mut rig, agent, 900_000).contains("something undoes it"));
+}
+
 /// Loopback, or the network that agent and controller speak over.
 #[test]
 fn connections_of_addresses_that_no_host_has_are_nobodys_fault() {

@@ -122,6 +122,36 @@ fn job_of_flows(bench: &mut Bench, n: u32) {
     bench.given((0..n).map(|number| flow(0, number, Some(1_000))));
 }
 
+/// Flows of a job that are all declared of one connection, behind what goes first.
+fn alike(bench: &mut Bench, packets: Connection, n: u32) -> Vec<Declaration> {
+    bench.given([start(1), flow(1, 60_000, Some(1)), start(0)]);
+    let request = |number: u32| Declaration::FlowRequest {
+        job: "0".into(),
+        flow: number.to_string(),
+        connection: packets,
+        processes: Processes::default(),
+        bytes: Some(Bytes::new(1_000)),
+    };
+    (0..n).map(request).collect()
+}
+
+/// Any connection from one host to another.
+fn unknown() -> Connection {
+    let mut packets = of(0);
+    packets.source.set_port(0);
+    packets.destination.set_port(0);
+    packets
+}
+
+fn complete(flow: u32) -> Declaration {
+    Declaration::FlowComplete { job: "0".into(), flow: flow.to_string() }
+}
+
+fn sampled(now: Time, connections: impl Iterator<Item = Connection>) -> Report {
+    let connections = connections.map(|connection| ConnectionReport { connection, ..reported(0) });
+    Report::Connections { sampled_ns: now, connections: connections.collect() }
+}
+
 fn reported(number: u32) -> ConnectionReport {
     ConnectionReport {
         connection: of(number),
@@ -189,8 +219,49 @@ const KINDS: &[Kind] = &[
     }),
     ("flow_complete", |bench, n| {
         job_of_flows(bench, n);
-        let complete =
-            |flow: u32| Declaration::FlowComplete { job: "0".into(), flow: flow.to_string() };
+        bench.declare((0..n).map(complete));
+    }),
+    ("flow_request, of one connection", |bench, n| {
+        let requests = alike(bench, of(0), n);
+        bench.declare(requests);
+    }),
+    ("flow_complete, of one connection", |bench, n| {
+        let requests = alike(bench, of(0), n);
+        bench.given(requests);
+        bench.declare((0..n).rev().step_by(2).map(complete));
+    }),
+    ("a connection of many flows", |bench, n| {
+        let requests = alike(bench, of(0), n);
+        bench.given(requests);
+        let report = sampled(bench.now, [of(0)].into_iter());
+        bench.take(&[Input::Reported(AGENT, &report)]);
+    }),
+    ("connections that join many flows", |bench, n| {
+        let requests = alike(bench, unknown(), n);
+        bench.given(requests);
+        let report = sampled(bench.now, (0..n).map(|number| of(number * 2)));
+        bench.take(&[Input::Reported(AGENT, &report)]);
+    }),
+    ("flow_request, of what many joined", |bench, n| {
+        let requests = alike(bench, unknown(), n);
+        bench.given(requests[..1].to_vec());
+        let report = sampled(bench.now, (0..n).map(|number| of(number * 2)));
+        bench.setup(Input::Reported(AGENT, &report));
+        let Bench { controller, now, out, measure, cost } = bench;
+        *cost = measure(&mut || {
+            for declaration in &requests {
+                // As many are refused as have no room.
+                let _ = controller.observe(*now, Input::Declared { application: "a", declaration });
+            }
+            controller.observe(*now, Input::Tick).unwrap();
+            controller.decide(out);
+        });
+    }),
+    ("flow_complete, of what many joined", |bench, n| {
+        let requests = alike(bench, unknown(), n);
+        bench.given(requests);
+        let report = sampled(bench.now, (0..n).map(|number| of(number * 2)));
+        bench.setup(Input::Reported(AGENT, &report));
         bench.declare((0..n).map(complete));
     }),
     ("streams", |bench, n| {

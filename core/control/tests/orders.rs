@@ -5,7 +5,7 @@ mod in_memory;
 
 use in_memory::{Rig, SECOND, Shape, connection, even, metered};
 use protocol::application::Declaration;
-use protocol::operator::{Act, Order};
+use protocol::operator::{Act, MOST_LASTS, Order};
 use units::{Rate, Span};
 use watermaster_control::{Change, Input, Refusal, Tenant};
 
@@ -300,6 +300,7 @@ fn a_limit_that_can_not_be_is_refused() {
         ("rate_bps", bps(Rate::from_bps(11_999), None)),
         ("rate_bps", bps(Rate::MAX, None)),
         ("lasts_s", bps(Rate::from_mbps(1), Some(0))),
+        ("lasts_s", bps(Rate::from_mbps(1), Some(MOST_LASTS + 1))),
         ("application", unlimit(None)),
         ("application", unlimit(Some("j"))),
         ("job", limit("a", Some("a\nb"), 1)),

@@ -250,6 +250,67 @@ fn a_connection_is_whose_control_group_has_its_socket() {
     assert_eq!(rig.why("victim", "job", 1).flow.carriers, [connection(0, 1, 1)]);
 }
 
+/// What has ended takes no place from what comes within the same second.
+#[test]
+fn who_has_a_connection_is_forgotten_with_its_end() {
+    let shape = Shape::racks(1);
+    let policy = policy::by_name("smsf", &policy::Parameters::default()).unwrap();
+    let mut config = shape.config("smsf", policy, true);
+    config.limits.flows = 2;
+    let mut rig = Rig::new(&shape, config, 1);
+    let agent = rig.agent("a", &[0]);
+    rig.start("app", "job");
+    let processes = Processes { source: Some(Process::Cgroup("/v".into())), destination: None };
+    let (job, flow, connection_of) = ("job".into(), "1".into(), connection(0, 1, 0));
+    let named =
+        Declaration::FlowRequest { job, flow, connection: connection_of, processes, bytes: None };
+    rig.declare("app", named).unwrap();
+    let open = |port| (connection(0, 1, port), MB, MB, Some("/v"));
+    sample(&mut rig, agent, &[open(1), open(2)]);
+    assert_eq!(rig.why("app", "job", 1).flow.carriers.len(), 2);
+    rig.pass(SECOND / 2);
+    let over = [1, 2].map(|port| (connection(0, 1, port), 2 * MB));
+    ended(&mut rig, agent, &over, 0).unwrap();
+    rig.pass(SECOND / 4);
+    sample(&mut rig, agent, &[open(3), open(4)]);
+    let carriers = [3, 4].map(|port| connection(0, 1, port));
+    assert_eq!(rig.why("app", "job", 1).flow.carriers, carriers);
+}
+
+/// The same of whose it is.
+#[test]
+fn whose_a_connection_was_is_forgotten_with_its_end() {
+    let (mut rig, agent) = rig(vec![tenant("a", "/a"), tenant("b", "/b")]);
+    let ends = connection(0, 1, 1);
+    sample(&mut rig, agent, &[(ends, MB, MB, Some("/a"))]);
+    rig.start("b", "job");
+    let declared = |rig: &mut Rig| rig.flow("b", "job", 1, ends, Some(MB)).map_err(|why| why.field);
+    assert_eq!(declared(&mut rig), Err("connection"), "it is another's");
+    ended(&mut rig, agent, &[(ends, MB)], 0).unwrap();
+    assert_eq!(declared(&mut rig), Ok(()), "its ports are used again");
+}
+
+/// What nobody measures of a link is not said to be nothing.
+#[test]
+fn what_nobody_measures_is_not_said() {
+    let (mut rig, agent) = rig(vec![]);
+    declare(&mut rig, "a", 1, 100 * MB);
+    let measured = |rig: &Rig| {
+        let status = rig.controller.at(rig.now).status();
+        let of = |from| status.links.iter().find(|link| link.from == from).unwrap().measured_bps;
+        let bottleneck = rig.why("a", "job", 1).bottleneck.unwrap().measured_bps;
+        (of("h0"), of("h1"), bottleneck)
+    };
+    assert_eq!(measured(&rig), (None, None, None));
+    for second in 1..=3 {
+        sample(&mut rig, agent, &[(connection(0, 1, 1), second * MB, MB, None)]);
+    }
+    let eight = Some(Rate::from_mbps(8));
+    assert_eq!(measured(&rig), (eight, None, eight));
+    rig.pass(SECOND * 9);
+    assert_eq!(measured(&rig), (None, None, None), "that was long ago");
+}
+
 #[test]
 fn without_control_groups_a_connection_is_whose_declared_it_unless_nobody_sees_it() {
     let (mut rig, agent) = rig(vec![]);

@@ -11,7 +11,9 @@ use model::{
     Thresholds, Topology,
 };
 use policy::{DirectiveKind, Policy, Watch};
-use protocol::agent::{Command, Commands, ConnectionReport, Host, PortCount, Report};
+use protocol::agent::{
+    Command, Commands, ConnectionReport, EndedConnection, Host, PortCount, Report,
+};
 use protocol::application::{Declaration, Portion};
 use protocol::operator::{Act, Order};
 use protocol::{Connection, Process, Processes};
@@ -1189,6 +1191,24 @@ fn a_connection_that_joins_has_its_flows_window() {
     let commands = [windowed(Some(connection(7)), Some(NARROW))];
     assert_eq!(rig.told(Input::Reported(rig.channel, &report)), commands);
     assert_eq!((rig.cap(7), rig.cap(1)), (Some(NARROW), None));
+}
+
+/// Of a connection that is told of when it has ended no window is capped, nor anything lifted.
+#[test]
+fn a_connection_that_has_ended_has_no_window() {
+    let mut rig = Rig::with_two_flows();
+    rig.decided([window(Some(FlowId(1)), Some(NARROW))]);
+    waiting(&mut rig, &[(8, 1_000)]);
+    assert_eq!(rig.cap(8), Some(NARROW));
+    let mut ended = |port| {
+        let sent_bytes = Bytes::new(9);
+        let one = EndedConnection { connection: connection(port), sent_bytes, processes: vec![] };
+        let (sampled_ns, connections) = (rig.now, vec![one]);
+        let report = Report::Ended { sampled_ns, connections, lost: 0 };
+        rig.told(Input::Reported(rig.channel, &report))
+    };
+    assert_eq!(ended(7), [], "nobody has seen it open");
+    assert_eq!(ended(8), [windowed(Some(connection(8)), None)], "its entry goes");
 }
 
 #[test]

@@ -67,7 +67,8 @@ pub enum Order {
         job: Option<String>,
         /// Most that each connection sends, in bit/s of frames.
         rate_bps: Rate,
-        /// For how long, in seconds from the time of the order; where nothing is said, until `unlimit`.
+        /// For how long, in seconds from the time of the order, 1 to 2592000 (30 days); where nothing is said, until
+        /// `unlimit`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lasts_s: Option<u64>,
         /// Why.
@@ -101,6 +102,9 @@ impl Order {
         }
     }
 }
+
+/// The longest that a limit may be given for, in seconds: 30 days.
+pub const MOST_LASTS: u64 = 30 * 86_400;
 
 /// An order that was given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

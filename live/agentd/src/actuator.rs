@@ -225,10 +225,16 @@ impl Actuator {
         self.delays.as_ref().is_some_and(Delays::is_pending)
     }
 
-    /// Lets all connections go.
+    /// Lets all connections go; whether nothing is held any more.
     pub fn stop(self) -> bool {
         let stopped = self.pacer.stop(&self.namespaces);
-        let is_free = stopped.is_ok();
+        let remains = self.switch.map(Switch::stop).unwrap_or_default();
+        for (interface, error) in &remains {
+            let remedy = "remove them with `tc qdisc del dev INTERFACE clsact`";
+            let what = "filters may be left at an interface: windows, classes and spacing stand there until leases end";
+            tracing::error!(interface, %error, remedy, "{what}");
+        }
+        let is_free = stopped.is_ok() && remains.is_empty();
         match stopped {
             Ok(kernel::Stopped::Clean) => tracing::info!("all connections let go"),
             Ok(kernel::Stopped::Lingering { held }) => {
@@ -355,15 +361,6 @@ impl agent::Actuator for Actuator {
     fn ended(&mut self, processes: &[Process]) -> Result<agent::Ended, Failure> {
         let ended = self.pacer.ended(&self.namespaces).map_err(|error| error.to_string());
         let (ended, lost) = ended?;
-        if lost > 0 {
-            let remedy =
-                "have connections stay open longer, or samples come more often (control.sample)";
-            tracing::warn!(
-                lost,
-                remedy,
-                "more connections ended between two samples than can be told"
-            );
-        }
         let groups = processes.iter().filter(|process| matches!(process, Process::Cgroup(_)));
         let looked_for = if ended.is_empty() { Vec::new() } else { self.look_for(groups) };
         let connections = ended.iter().map(|each| EndedConnection {
@@ -389,10 +386,9 @@ mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
     use std::fs;
-    use std::io::{Read as _, Seek as _, Write as _};
+    use std::io::{Read as _, Write as _};
     use std::os::unix::process::CommandExt as _;
     use std::process::Command;
-    use std::sync::Arc;
     use std::thread;
 
     use agent::Actuator as _;
@@ -404,7 +400,7 @@ mod tests {
     use units::Rate;
 
     use super::*;
-    use crate::rig::{LEASE, Rig, fill};
+    use crate::rig::{LEASE, Rig, fill, logged};
 
     const PORT: PortNumber = PortNumber(0);
 
@@ -581,18 +577,6 @@ mod tests {
         // Agents of other tests may be there.
         let own = |line: &&str| !line.contains("other agents govern");
         (found, said.lines().filter(own).collect())
-    }
-
-    /// Does something; what came of it, and what the log says.
-    fn logged<T>(work: impl FnOnce() -> T) -> (T, String) {
-        let mut log = tempfile::tempfile().unwrap();
-        let writer = Arc::new(log.try_clone().unwrap());
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
-        let done = tracing::subscriber::with_default(subscriber, work);
-        let mut said = String::new();
-        log.rewind().unwrap();
-        log.read_to_string(&mut said).unwrap();
-        (done, said)
     }
 
     #[test]

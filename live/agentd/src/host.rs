@@ -103,12 +103,29 @@ impl Host {
     }
 
     fn tick(&mut self, reports: &mut Vec<Report>) {
+        let from = reports.len();
         if let Err(error) = self.agent.tick(kernel::now(), &mut self.actuator, reports) {
             tracing::warn!(
                 error,
                 "connections or interfaces can't be sampled, or what has ended not swept out"
             );
         }
+        for report in &reports[from..] {
+            if let Report::Ended { lost: lost @ 1.., .. } = report {
+                let remedy = "have connections stay open longer, or samples come more often (control.sample)";
+                let what = "more connections ended between two samples than can be told";
+                tracing::warn!(lost, remedy, "{what}");
+            }
+        }
+    }
+
+    /// What has ended since the last sample, for the controller that is left.
+    pub fn finish(&mut self) -> Vec<Report> {
+        let mut reports = Vec::new();
+        if let Err(error) = self.agent.finish(kernel::now(), &mut self.actuator, &mut reports) {
+            tracing::warn!(error, "what has ended since the last sample can't be told");
+        }
+        reports
     }
 
     /// Whether something that is governed isn't there any more.
@@ -191,7 +208,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::rig::{Rig, commands, watch};
+    use crate::rig::{Rig, commands, logged, watch};
 
     #[tokio::test]
     async fn a_controller_that_begins_hears_of_connections_that_go_on() {
@@ -220,6 +237,45 @@ mod tests {
             patience
                 .unwrap_or_else(|_| panic!("the second controller never hears of {connection:?}"));
         }
+        host.stop();
+    }
+
+    /// What nobody listened to isn't missed.
+    #[tokio::test]
+    async fn what_ended_while_no_controller_was_there_is_no_loss() {
+        let Some(rig) = Rig::new() else { return };
+        let mut settings = rig.settings("http://127.0.0.1:1");
+        settings.pacer.ended = 1;
+        let mut host = Host::start(&settings).unwrap();
+        // More than the least room that there can be.
+        let end_many = || {
+            for _ in 0..200 {
+                let (_, mut sender, receiver) = rig.connect();
+                sender.write_all(&[1]).unwrap();
+                drop((sender, receiver));
+            }
+        };
+        let sample = Command::Sample { every_ns: Span::from_millis(1) };
+        let said_of = |host: &mut Host, connects: bool| {
+            let (reports, said) = logged(|| {
+                let mut reports = Vec::new();
+                if connects {
+                    host.obey(&commands(1, true, vec![sample.clone()]), &mut reports).unwrap();
+                }
+                host.attend(&mut reports);
+                reports
+            });
+            let lost =
+                reports.iter().any(|report| matches!(report, Report::Ended { lost: 1.., .. }));
+            (lost, said.contains("than can be told"))
+        };
+        end_many();
+        assert_eq!(said_of(&mut host, true), (false, false), "nobody listened");
+        end_many();
+        assert_eq!(said_of(&mut host, false), (true, true));
+        host.disconnected();
+        end_many();
+        assert_eq!(said_of(&mut host, true), (false, false), "nobody listened");
         host.stop();
     }
 

@@ -107,10 +107,11 @@ pub async fn run(path: &Path) -> Result<(), StartError> {
         _ = terminate.recv() => None,
         _ = interrupt.recv() => None,
     };
+    let last = host.finish();
     if host.stop()
         && let Some(connection) = open
     {
-        leave(connection).await;
+        leave(connection, last).await;
     }
     lost.map_or(Ok(()), |lost| Err(lost.into()))
 }
@@ -121,11 +122,12 @@ struct Connection {
     outgoing: Outgoing<WriteHalf<Exchange>>,
 }
 
-/// Tells the controller that nothing is held any more, and waits a moment for it to close the connection.
-async fn leave(mut connection: Connection) {
+/// Tells the controller the `last` there is to tell and that nothing is held any more, and waits a moment for it to close
+/// the connection.
+async fn leave(mut connection: Connection, last: Vec<Report>) {
     let Connection { lines, outgoing } = &mut connection;
     let said = async {
-        outgoing.tell(&Report::Left {})?;
+        last.iter().chain([&Report::Left {}]).try_for_each(|report| outgoing.tell(report))?;
         loop {
             tokio::select! {
                 sent = outgoing.send() => sent?,
@@ -237,14 +239,16 @@ async fn once(
 mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
+    use std::io::Write as _;
+
     use protocol::agent::Command;
-    use testing::wait::PATIENCE;
+    use testing::wait::{PATIENCE, eventually};
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
     use units::Rate;
 
     use super::*;
-    use crate::rig::{Rig, commands};
+    use crate::rig::{LEASE, Rig, commands};
 
     /// The controller's end of a connection.
     struct Controller {
@@ -328,25 +332,38 @@ mod tests {
         let mut host = Host::start(&settings).unwrap();
         let (connection, ..) = rig.connect();
         let pace = Command::Pace { connection, rate_bps: Some(Rate::from_mbps(1)) };
+        let sample = Command::Sample { every_ns: LEASE };
         let mut open = None;
         let mut controller = tokio::select! {
             lost = converse(&mut settings, None, &mut host, &mut open) => panic!("{lost}"),
             controller = async {
                 let mut controller = Controller::accept(&listener).await;
-                controller.tell(&commands(1, true, vec![pace])).await;
+                controller.tell(&commands(1, true, vec![pace, sample])).await;
                 let answer = controller.hear().await;
                 assert_eq!(answer, Some(Report::Applied { epoch: 1, sequence: 1 }));
+                let sampled = controller.hear().await;
+                assert!(matches!(sampled, Some(Report::Connections { .. })), "{sampled:?}");
                 controller
             } => controller,
         };
+        let (short, mut sender, receiver) = rig.connect();
+        sender.write_all(&[1]).unwrap();
+        drop((sender, receiver));
+        let mut last = Vec::new();
+        assert!(eventually(|| {
+            last.extend(host.finish());
+            !last.is_empty()
+        }));
         assert!(host.stop());
         let heard = async {
-            let said = controller.hear().await;
+            let said = [controller.hear().await, controller.hear().await];
             (said, controller)
         };
         let began = Instant::now();
-        let (_, (said, _silent)) = tokio::join!(leave(open.unwrap()), heard);
-        assert_eq!(said, Some(Report::Left {}));
+        let (_, ([ended, left], _silent)) = tokio::join!(leave(open.unwrap(), last), heard);
+        let Some(Report::Ended { connections, .. }) = ended else { panic!("{ended:?}") };
+        assert_eq!(connections[0].connection, short, "what has ended since the sample");
+        assert_eq!(left, Some(Report::Left {}));
         assert!(began.elapsed() >= FAREWELL, "it has waited for an answer");
     }
 

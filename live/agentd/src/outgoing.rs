@@ -8,7 +8,8 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use wire::lines::{self, ALIVE};
 
-/// Beyond so many octets that wait, samples of connections are left out: they are taken again.
+/// Beyond so many octets that wait, samples of connections are left out: they are taken again. So is what has ended, of
+/// which the number is told later.
 const MANY: usize = 16 << 20;
 /// Beyond so many, the connection ends: nothing else is left out of a stream that goes on. Answers to all
 /// that a controller may have waiting for an agent (16 MiB) stay below it.
@@ -22,6 +23,8 @@ pub struct Outgoing<W> {
     writer: W,
     waiting: Vec<u8>,
     is_flushed: bool,
+    /// Connections that have ended and were left out.
+    lost: u64,
     /// When something went out last.
     moved: Instant,
 }
@@ -29,7 +32,7 @@ pub struct Outgoing<W> {
 impl<W: AsyncWrite + Unpin> Outgoing<W> {
     /// With nothing that waits.
     pub fn new(writer: W) -> Self {
-        Self { writer, waiting: Vec::new(), is_flushed: true, moved: Instant::now() }
+        Self { writer, waiting: Vec::new(), is_flushed: true, lost: 0, moved: Instant::now() }
     }
 
     /// Has a report sent, after those before it.
@@ -41,9 +44,23 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
             let why = "the controller reads too slowly";
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));
         }
-        if self.waiting.len() > MANY && matches!(report, Report::Connections { .. }) {
-            tracing::debug!("a sample could not be told");
-            return Ok(());
+        let is_crowded = self.waiting.len() > MANY;
+        match report {
+            Report::Connections { .. } if is_crowded => {
+                tracing::debug!("a sample could not be told");
+                return Ok(());
+            }
+            Report::Ended { connections, lost, .. } if is_crowded => {
+                self.lost += connections.len() as u64 + lost;
+                return Ok(());
+            }
+            // The first that has room again.
+            Report::Connections { sampled_ns, .. } if self.lost > 0 => {
+                let (sampled_ns, lost) = (*sampled_ns, std::mem::take(&mut self.lost));
+                let ended = Report::Ended { sampled_ns, connections: Vec::new(), lost };
+                lines::append(&ended, &mut self.waiting)?;
+            }
+            _ => {}
         }
         Ok(lines::append(report, &mut self.waiting)?)
     }
@@ -75,9 +92,10 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
 
 #[cfg(test)]
 mod tests {
-    use protocol::agent::Command;
+    use protocol::Process;
+    use protocol::agent::{Command, EndedConnection};
     use tokio::io::{AsyncReadExt as _, BufReader};
-    use units::{Span, Time};
+    use units::{Bytes, Span, Time};
     use wire::lines::Lines;
 
     use super::*;
@@ -115,6 +133,41 @@ mod tests {
             }
         };
         assert_eq!(why.kind(), io::ErrorKind::TimedOut, "after {rounds}");
+    }
+
+    /// A burst of endings costs no connection: how many were left out is told with the next sample that has room.
+    #[tokio::test(start_paused = true)]
+    async fn what_ended_and_has_no_room_is_counted() {
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let mut outgoing = Outgoing::new(ours);
+        let processes = vec![Process::Cgroup("x".repeat(1 << 10))];
+        let end = |port| ([10, 0, 0, 1], port).into();
+        let connection = protocol::Connection { source: end(1), destination: end(2) };
+        let one = EndedConnection { connection, sent_bytes: Bytes::new(1), processes };
+        let connections = vec![one; 1_000];
+        let ended = Report::Ended { sampled_ns: Time::ZERO, connections, lost: 3 };
+        for _ in 0..100 {
+            outgoing.tell(&ended).unwrap();
+        }
+        let sampled_ns = Time::from_nanos(5);
+        let sample = Report::Connections { sampled_ns, connections: Vec::new() };
+        let mut lines = Lines::new(BufReader::new(theirs), 2 << 20);
+        let (mut told, mut lost) = (0, 0);
+        while told + lost < 100 * 1_003 {
+            tokio::select! {
+                sent = outgoing.send() => sent.unwrap(),
+                line = lines.next::<Report>() => match line.unwrap().unwrap() {
+                    Some(Report::Ended { connections, lost: left, .. }) => {
+                        (told, lost) = (told + connections.len() as u64, lost + left);
+                    }
+                    _ => outgoing.tell(&sample).unwrap(),
+                },
+            }
+            if outgoing.waiting.is_empty() {
+                outgoing.tell(&sample).unwrap();
+            }
+        }
+        assert!(told > 10_000 && lost > 50_000, "{told} {lost}");
     }
 
     #[tokio::test(start_paused = true)]

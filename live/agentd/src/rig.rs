@@ -1,10 +1,11 @@
 //! For tests: a network namespace with a port of an agent's, and connections in it.
 #![allow(clippy::unwrap_used, reason = "serves tests")]
 
-use std::io::Write as _;
+use std::io::{Read as _, Seek as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{self, Command};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use kernel::{Connection, Namespace};
@@ -104,4 +105,16 @@ pub fn commands(sequence: u64, complete: bool, commands: Vec<agent::Command>) ->
 pub fn watch() -> agent::Command {
     let (node, interface) = ("s1".to_owned(), "lo".to_owned());
     agent::Command::Watch { node, interface, watch: Some(model::PortWatch::default()) }
+}
+
+/// Does something; what came of it, and what the log says.
+pub fn logged<T>(work: impl FnOnce() -> T) -> (T, String) {
+    let mut log = tempfile::tempfile().unwrap();
+    let writer = Arc::new(log.try_clone().unwrap());
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+    let done = tracing::subscriber::with_default(subscriber, work);
+    let mut said = String::new();
+    log.rewind().unwrap();
+    log.read_to_string(&mut said).unwrap();
+    (done, said)
 }

@@ -91,7 +91,15 @@ impl Settings {
         let formats = [("text", false), ("json", true)];
         let log_json = root.or("log", false, |v| v.choice(&formats))?;
         let pacer = read_pacer(&mut root, &name)?;
-        let hosts = root.need("host", "a [[host]] table")?.list(MOST)?;
+        let hosts = root.need("host", "a [[host]] table")?;
+        let hosts = match hosts.list(MOST)? {
+            none if none.is_empty() => {
+                let what =
+                    "names none; write a [[host]] table for each host or switch that it acts for";
+                return Err(hosts.error(what));
+            }
+            hosts => hosts,
+        };
         let (mut names, mut addresses) = (Once::default(), Once::default());
         let hosts = hosts.iter().map(|value| read_host(value, &mut names, &mut addresses));
         let hosts = hosts.collect::<Read<_>>()?;
@@ -159,13 +167,13 @@ fn read_interface<'a>(
     Ok(interface)
 }
 
-/// One class orders nothing.
+/// One class orders nothing, and none even less.
 fn read_classes(value: &Value<'_>) -> Read<Vec<(u16, u16)>> {
     let classes = value.list(64)?;
-    if classes.len() == 1 {
-        return Err(
-            value.error("orders nothing with one class; name two, the first served first, or none")
-        );
+    if classes.len() < 2 {
+        let what =
+            "orders nothing with less than two; name two, the first served first, or leave it out";
+        return Err(value.error(what));
     }
     classes.iter().map(read_class).collect()
 }
@@ -193,6 +201,27 @@ mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
     use super::*;
+
+    /// What is there and says nothing was meant to say something.
+    #[test]
+    fn what_names_nothing_is_refused() {
+        let read = |more: &str| {
+            let text = format!("name = \"a\"\ncontroller = \"http://127.0.0.1:1\"\n{more}");
+            let read = Settings::read("a.toml", &text, Path::new(""));
+            read.map(drop).unwrap_err().to_string()
+        };
+        let said = read("host = []\n");
+        assert!(said.starts_with("a.toml:3:8: host: names none; write a [[host]]"), "{said}");
+        for classes in ["[]", "[\"1:1\"]"] {
+            let said = read(&format!(
+                "[[host]]\nname = \"h1\"\naddresses = []\n[[interface]]\nnode = \"s1\"\n\
+                 interface = \"e1\"\nrate = \"1 Gbit/s\"\nbuffer = \"100 packets\"\nclasses = {classes}\n"
+            ));
+            let wanted =
+                "a.toml:11:11: interface[0].classes: orders nothing with less than two; name";
+            assert!(said.starts_with(wanted), "{said}");
+        }
+    }
 
     #[test]
     fn nothing_is_given_twice() {

@@ -420,3 +420,63 @@ impl Drop for Admission {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use testing::wait::eventually;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+    use crate::journal::{Entry, Journal, Noting};
+
+    /// One whose answers may take so many octets, and what keeps it.
+    pub fn hub(memory: usize) -> (Arc<Hub>, impl Sized) {
+        let folder = tempfile::tempdir().unwrap();
+        let (sender, events) = mpsc::channel(1);
+        let (changing, changes) = watch::channel(0);
+        let (stop, stopped) = watch::channel(false);
+        let bounds = Bounds { memory, ..Bounds::default() };
+        let role = Role::Leads { epoch: 1, elected: None };
+        let (measures, ledger) = (Arc::default(), Ledger::of(folder.path()));
+        let hub = Hub::new(sender, bounds, measures, role, ledger, changes, stopped);
+        (Arc::new(hub), (folder, events, changing, stop))
+    }
+
+    /// The place of one who has proved to be this.
+    pub fn admitted(hub: &Arc<Hub>, role: Kind, name: &str) -> Admission {
+        let identity = Identity { role, name: name.to_owned() };
+        let peer = Peer { identity, certificate: Arc::from([]) };
+        hub.admit(false, Some(peer)).unwrap()
+    }
+
+    /// Whoever asks for what it may not, as fast as it can, fills no log, and hides nobody else who does.
+    #[test]
+    fn what_may_not_be_is_told_once_a_second_of_each_identity() {
+        let (hub, _kept) = hub(0);
+        let [one, other] = ["one", "other"].map(|name| admitted(&hub, Kind::Viewer, name));
+        let again = admitted(&hub, Kind::Viewer, "one");
+        let journal = Arc::new(Journal::default());
+        let subscriber = tracing_subscriber::registry().with(Noting(Arc::clone(&journal)));
+        tracing::subscriber::with_default(subscriber, || {
+            for _ in 0..3 {
+                one.forbidden(&"an order");
+                again.forbidden(&"an order");
+            }
+            other.forbidden(&"an order");
+            let told = journal.after(0, 9);
+            let fields = |entry: &Entry| ["by", "untold"].map(|name| entry.fields[name].clone());
+            let first = ["viewer one", "viewer other"].map(|who| [who.to_owned(), "0".to_owned()]);
+            assert_eq!(told.iter().map(fields).collect::<Vec<_>>(), first);
+            assert!(eventually(|| {
+                one.forbidden(&"an order");
+                journal.after(0, 9).len() > 2
+            }));
+            let told = journal.after(0, 9);
+            assert!(told[2].at_ms - told[0].at_ms >= 990, "{told:?}");
+            let untold = told[2].fields["untold"].parse::<u64>().unwrap();
+            assert!(told[2].fields["by"] == "viewer one" && untold >= 5, "{told:?}");
+        });
+    }
+}

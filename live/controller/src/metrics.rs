@@ -328,9 +328,9 @@ fn families(status: &Status, certificates: &[(PathBuf, i64)]) -> Vec<Family> {
     links.sort_by_key(|link| link.flows == 0 && link.congested.is_none());
     let left_out = links.len().saturating_sub(SERIES);
     links.truncate(SERIES);
-    let of_link = |name, help, value: fn(&LinkStatus) -> u64| {
+    let of_link = |name, help, value: fn(&LinkStatus) -> Option<u64>| {
         let labels = |link: &LinkStatus| vec![("from", link.from.clone()), ("to", link.to.clone())];
-        let series = links.iter().map(|link| (labels(link), value(link)));
+        let series = links.iter().filter_map(|link| Some((labels(link), value(link)?)));
         Family { name, help, counts: false, series: series.collect() }
     };
     let agents = || status.agents.iter().take(SERIES);
@@ -364,26 +364,26 @@ fn families(status: &Status, certificates: &[(PathBuf, i64)]) -> Vec<Family> {
             true,
             |of| of.contradicted,
         ),
-        of_link("link_up", "Whether it carries traffic", |link| link.up.into()),
+        of_link("link_up", "Whether it carries traffic", |link| Some(link.up.into())),
         of_link("link_silent", "Whether it is declared and no probe crosses it", |link| {
-            u64::from(link.declared && link.seen == Some(false))
+            Some(u64::from(link.declared && link.seen == Some(false)))
         }),
-        of_link("link_flows", "Flows whose path it is on", |link| link.flows as u64),
+        of_link("link_flows", "Flows whose path it is on", |link| Some(link.flows as u64)),
         of_link("link_capacity_bits_per_second", "What it carries, frame bytes", |link| {
-            bps(link.capacity_bps)
+            Some(bps(link.capacity_bps))
         }),
         of_link(
             "link_limited_bits_per_second",
             "Limits that the policy wants, frame bytes",
-            |link| bps(link.limited_bps),
+            |link| Some(bps(link.limited_bps)),
         ),
         of_link(
             "link_enforced_bits_per_second",
             "Limits that are confirmed, frame bytes",
-            |link| bps(link.enforced_bps),
+            |link| Some(bps(link.enforced_bps)),
         ),
         of_link("link_measured_bits_per_second", "What flows on it get, payload", |link| {
-            bps(link.measured_bps)
+            link.measured_bps.map(bps)
         }),
         of_agent("agent_paced", "Connections whose rate it has confirmed and sees", &|of| {
             count(of.paced)

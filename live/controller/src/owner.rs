@@ -111,6 +111,13 @@ impl Event {
     }
 }
 
+/// Who is connected.
+struct Peer {
+    /// Who it has proved to be, or says to be.
+    identity: Option<String>,
+    outlet: Outlet,
+}
+
 /// The machine and those it speaks to.
 pub struct Owner {
     controller: Controller,
@@ -124,8 +131,8 @@ pub struct Owner {
     measures: Arc<Measures>,
     /// The turn in which something changed for an application last.
     changes: watch::Sender<u64>,
-    switches: HashMap<ChannelId, Outlet>,
-    agents: HashMap<ChannelId, Outlet>,
+    switches: HashMap<ChannelId, Peer>,
+    agents: HashMap<ChannelId, Peer>,
     out: Vec<Output>,
     queue: Queue<(Event, Option<OwnedSemaphorePermit>)>,
     /// Whom this turn has worked for, and how long.
@@ -312,10 +319,10 @@ impl Owner {
         let now = self.clock.now();
         match event {
             Event::SwitchConnected(channel, identity, outlet) => {
-                self.switches.insert(channel, outlet);
-                let identity = identity.as_deref();
                 tracing::info!(identity, channel = channel.0, "switch connected");
-                self.input(now, Input::SwitchConnected { channel, identity });
+                let known = identity.as_deref();
+                self.input(now, Input::SwitchConnected { channel, identity: known });
+                self.switches.insert(channel, Peer { identity, outlet });
             }
             Event::SwitchBytes(channel, bytes) => {
                 if self.switches.contains_key(&channel) {
@@ -328,9 +335,9 @@ impl Owner {
                 }
             }
             Event::AgentConnected(channel, identity, outlet) => {
-                self.agents.insert(channel, outlet);
                 tracing::info!(agent = identity, channel = channel.0, "agent connected");
                 self.input(now, Input::AgentConnected { channel, identity: &identity });
+                self.agents.insert(channel, Peer { identity: Some(identity), outlet });
             }
             Event::Reported(channel, report) => {
                 if self.agents.contains_key(&channel)
@@ -440,38 +447,36 @@ impl Owner {
         for output in out.drain(..) {
             match output {
                 Output::Switch(channel, bytes) => {
-                    if self.switches.get(&channel).is_some_and(|outlet| !outlet.send(bytes)) {
-                        self.switches.remove(&channel);
+                    if self.switches.get(&channel).is_some_and(|peer| !peer.outlet.send(bytes)) {
+                        cut_off("switch", channel, self.switches.remove(&channel));
                         gone.push(Input::SwitchGone(channel));
                     }
                 }
                 Output::CloseSwitch(channel, why) => {
-                    closing("switch", channel, &why);
-                    self.switches.remove(&channel);
+                    closing("switch", channel, self.switches.remove(&channel), &why);
                 }
                 Output::Agent(channel, commands) => {
-                    let Some(outlet) = self.agents.get(&channel) else { continue };
+                    let Some(peer) = self.agents.get(&channel) else { continue };
                     let mut line = Vec::new();
-                    let sent = lines::append(&commands, &mut line).is_ok() && outlet.send(line);
+                    let sent =
+                        lines::append(&commands, &mut line).is_ok() && peer.outlet.send(line);
                     if !sent {
-                        self.agents.remove(&channel);
+                        cut_off("agent", channel, self.agents.remove(&channel));
                         gone.push(Input::AgentGone(channel));
                     }
                 }
                 Output::CloseAgent(channel, Closing::Left) => {
-                    tracing::info!(channel = channel.0, "agent left; it holds nothing");
-                    self.agents.remove(&channel);
+                    let agent = self.agents.remove(&channel).and_then(|peer| peer.identity);
+                    tracing::info!(agent, channel = channel.0, "agent left; it holds nothing");
                 }
                 Output::CloseAgent(channel, why) => {
-                    closing("agent", channel, &why);
-                    self.agents.remove(&channel);
+                    closing("agent", channel, self.agents.remove(&channel), &why);
                 }
             }
         }
         self.out = out;
         let reached_all = gone.is_empty();
         for input in gone {
-            tracing::warn!(?input, "cut off: it does not read, or has gone");
             self.input(now, input);
         }
         reached_all
@@ -495,8 +500,14 @@ async fn gather(from: &mut mpsc::Receiver<Said>, batch: &mut Vec<Said>) {
     }
 }
 
-fn closing(kind: &str, channel: ChannelId, why: &Closing) {
-    tracing::warn!(kind, channel = channel.0, reason = %why, "connection closed by the controller");
+fn closing(kind: &str, channel: ChannelId, peer: Option<Peer>, why: &Closing) {
+    let (by, channel) = (peer.and_then(|peer| peer.identity), channel.0);
+    tracing::warn!(kind, by, channel, reason = %why, "connection closed by the controller");
+}
+
+fn cut_off(kind: &str, channel: ChannelId, peer: Option<Peer>) {
+    let (by, channel) = (peer.and_then(|peer| peer.identity), channel.0);
+    tracing::warn!(kind, by, channel, "cut off: it does not read, or has gone");
 }
 
 #[cfg(test)]
@@ -505,9 +516,11 @@ mod tests {
 
     use model::Severity;
     use protocol::agent::Host;
+    use tracing_subscriber::layer::SubscriberExt as _;
     use units::Bytes;
 
     use super::*;
+    use crate::journal::{Journal, Noting};
     use crate::tenant::{Tenants, Who};
 
     /// What somebody says who is known no more elsewhere.
@@ -596,6 +609,29 @@ mod tests {
         drop(tell);
         running.await.unwrap();
         count
+    }
+
+    /// And whoever is cut off.
+    #[tokio::test]
+    async fn who_leaves_is_named_in_the_log() {
+        let journal = Arc::new(Journal::default());
+        let subscriber = tracing_subscriber::registry().with(Noting(Arc::clone(&journal)));
+        let _noting = tracing::subscriber::set_default(subscriber);
+        let (outlet, _drain) = crate::outlet::outlet();
+        let (cut, _) = crate::outlet::outlet();
+        let events = vec![
+            Event::AgentConnected(ChannelId(1), "a".into(), outlet),
+            Event::Reported(ChannelId(1), hello()),
+            Event::Reported(ChannelId(1), Report::Left {}),
+            Event::AgentConnected(ChannelId(2), "b".into(), cut),
+            Event::Reported(ChannelId(2), hello()),
+        ];
+        assert_eq!(agents_after(events).await, 0);
+        let told = journal.after(0, 99);
+        for (message, field, name) in [("agent left", "agent", "a"), ("cut off", "by", "b")] {
+            let line = told.iter().find(|entry| entry.message.starts_with(message));
+            assert_eq!(line.map(|line| &*line.fields[field]), Some(name), "{told:?}");
+        }
     }
 
     #[tokio::test]

@@ -295,10 +295,18 @@ fn read_nodes(root: &mut Fields<'_>, topology: Topology, control: &mut Config) -
         let mut fields = value.fields()?;
         let name = fields.need("name", "\"h0\"")?;
         let node = nodes.take(topology::named(&name, "host", &hosts)?, &name)?;
-        let addresses = fields.need("addresses", "[\"10.0.0.1\"]")?.list(64)?;
+        let listed = fields.need("addresses", "[\"10.0.0.1\"]")?;
+        let addresses = listed.list(64)?;
+        if addresses.is_empty() {
+            return Err(listed.error("names none; write those of the host, such as [\"10.0.0.1\"]"));
+        }
         let addresses = addresses.iter().map(|v| ips.take(v.ip()?, v));
         let addresses = addresses.collect::<Read<_>>()?;
-        let ethernet = fields.tables("ethernet", 64)?;
+        let ethernet = fields.optional("ethernet", |listed| match listed.list(64)? {
+            none if none.is_empty() => Err(listed.error("names none; write some, or leave it out")),
+            some => Ok(some),
+        })?;
+        let ethernet = ethernet.unwrap_or_default();
         let ethernet = ethernet.iter().map(|v| macs.take(read_ethernet(v)?, v));
         let ethernet = ethernet.collect::<Read<_>>()?;
         read_agent(&mut fields, &topology.nodes()[node.index()].name, control)?;
@@ -558,6 +566,44 @@ mod tests {
 
     use super::*;
 
+    /// What is there and says nothing was meant to say something.
+    #[test]
+    fn what_names_nothing_is_refused() {
+        for (rest, wanted) in [
+            ("addresses = []", "10:13: host[0].addresses: names none; write those of the host"),
+            (
+                "addresses = [\"10.0.0.1\"]\nethernet = []",
+                "11:12: host[0].ethernet: names none; write some, or leave it out",
+            ),
+        ] {
+            let text = format!(
+                "state = \"s\"\nlisten.http = \"127.0.0.1:0\"\npolicy.name = \"tcp\"\n\
+                 [topology]\nkind = \"star\"\nhosts = 2\naccess = {{ capacity = \"1 Gbit/s\", delay = \"1 us\" }}\n\
+                 [[host]]\nname = \"h0\"\n{rest}\n"
+            );
+            let read = Settings::read("c.toml", &text, Path::new(""));
+            let said = read.map(drop).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("c.toml:{wanted}")), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_host_of_an_empty_topology_is_refused_plainly() {
+        for topology in
+            ["", "[topology]\nkind = \"custom\"\nhosts = []\nswitches = []\nlink = []\n"]
+        {
+            let text = format!(
+                "state = \"s\"\nlisten.http = \"127.0.0.1:0\"\npolicy.name = \"tcp\"\n{topology}\
+                 [[host]]\nname = \"h0\"\naddresses = [\"10.0.0.1\"]\n"
+            );
+            let read = Settings::read("c.toml", &text, Path::new(""));
+            let said = read.map(drop).unwrap_err().to_string();
+            let wanted =
+                "host[0].name: there is no host \"h0\": the topology has none; write a [topology]";
+            assert!(said.contains(wanted), "{said}");
+        }
+    }
+
     /// What is given twice is refused where the second stands, and the first is named.
     #[test]
     fn nothing_is_given_twice() {
@@ -573,7 +619,7 @@ mod tests {
         let more = |key: &str, rest: &str| format!("[[{key}]]\n{rest}\n");
         read(&more("host", "name = \"h1\"\naddresses = [\"10.0.0.2\"]")).unwrap();
         for (key, rest, at, before) in [
-            ("host", "name = \"h0\"\naddresses = []", "21:8: host[1].name", "9:8"),
+            ("host", "name = \"h0\"\naddresses = [\"10.0.0.2\"]", "21:8: host[1].name", "9:8"),
             (
                 "host",
                 "name = \"h1\"\naddresses = [\"10.0.0.1\"]",
@@ -582,7 +628,7 @@ mod tests {
             ),
             (
                 "host",
-                "name = \"h1\"\naddresses = []\nethernet = [\"02:00:00:00:00:01\"]",
+                "name = \"h1\"\naddresses = [\"10.0.0.2\"]\nethernet = [\"02:00:00:00:00:01\"]",
                 "23:13: host[1].ethernet[0]",
                 "11:13",
             ),

@@ -26,8 +26,9 @@ pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, 
         };
         let (certificates, hub) = (certificates.clone(), Arc::clone(&hub));
         tokio::spawn(async move {
-            if let Err(reason) = connection(stream, from, certificates, &hub).await {
-                tracing::warn!(%from, reason, "switch connection ended");
+            let mut by = None;
+            if let Err(reason) = connection(stream, from, certificates, &hub, &mut by).await {
+                tracing::warn!(%from, by, reason, "switch connection ended");
             }
         });
     }
@@ -38,10 +39,12 @@ async fn connection(
     from: From,
     certificates: Option<Certificates>,
     hub: &Arc<Hub>,
+    by: &mut Option<String>,
 ) -> Result<(), String> {
     let proved = identify(stream, from, certificates.as_ref(), &hub.strangers).await?;
     let Some((stream, peer)) = proved else { return Ok(()) };
     let identity = peer.as_ref().map(|peer| &peer.identity);
+    *by = identity.map(ToString::to_string);
     if let Some(identity) = identity.filter(|identity| identity.role != Role::Switch) {
         return Err(format!("{identity} is no switch"));
     }

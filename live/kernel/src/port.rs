@@ -170,6 +170,8 @@ pub struct Port {
     namespace: Namespace,
     options: PortOptions,
     watch: Option<Watch>,
+    /// Its filters are taken off, or were tried to be.
+    is_off: bool,
     /// Whom openings and endings are told to, and the number of those who were before.
     punt: Option<u32>,
     punted: u32,
@@ -178,13 +180,8 @@ pub struct Port {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        if let Attached::Filters { index } = self.attached {
-            // The interface may be gone, and the filters with it.
-            let _ = self.namespace.visit(|| {
-                let detach =
-                    |mut hook: TcHook| hook.detach().map_err(Error::bpf("take a filter off"));
-                filters(&self.object, index).into_iter().try_for_each(detach)
-            });
+        if !self.is_off {
+            let _ = self.take_off();
         }
     }
 }
@@ -235,9 +232,34 @@ impl Port {
             namespace,
             options: options.clone(),
             watch: None,
+            is_off: false,
             punt: None,
             punted: 0,
             leases,
+        })
+    }
+
+    /// Takes the programs off.
+    ///
+    /// # Errors
+    /// They may be there still.
+    pub(crate) fn detach(mut self) -> Result<(), Error> {
+        self.is_off = true;
+        self.take_off()
+    }
+
+    /// Takes filters off: links end by themselves.
+    fn take_off(&self) -> Result<(), Error> {
+        let Attached::Filters { index } = self.attached else { return Ok(()) };
+        self.namespace.visit(|| {
+            let detach = |mut hook: TcHook| hook.detach().map_err(Error::bpf("take a filter off"));
+            let taken = filters(&self.object, index).map(detach).into_iter().collect();
+            match index_of(&self.interface, &self.namespace) {
+                Ok(found) if found == index => taken,
+                // The interface is gone, and the filters with it.
+                Ok(_) | Err(Error::NoInterface(..)) => Ok(()),
+                Err(error) => taken.and(Err(error)),
+            }
         })
     }
 

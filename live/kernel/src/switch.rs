@@ -81,10 +81,19 @@ impl Switch {
     }
 
     /// Takes the programs off an interface.
-    pub fn detach(&mut self, number: PortNumber) {
-        if let Some(port) = self.ports.get_mut(number.0 as usize) {
-            *port = None;
-        }
+    ///
+    /// # Errors
+    /// They may be there still, and go on until leases end.
+    pub fn detach(&mut self, number: PortNumber) -> Result<(), Error> {
+        let port = self.ports.get_mut(number.0 as usize).and_then(Option::take);
+        port.map_or(Ok(()), Port::detach)
+    }
+
+    /// Takes the programs off all interfaces; those where they may be still, and why.
+    pub fn stop(mut self) -> Vec<(String, Error)> {
+        let ports = std::mem::take(&mut self.ports).into_iter().flatten();
+        let detached = ports.map(|port| (port.interface().to_owned(), port.detach()));
+        detached.filter_map(|(interface, done)| Some((interface, done.err()?))).collect()
     }
 
     /// A port.

@@ -20,6 +20,7 @@ use kernel::{
     PortOptions, Stopped, Switch, Watch, now,
 };
 use model::{Buffer, Cap, Severity, Thresholds};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use testing::needs::root;
 use testing::wait::eventually;
 use units::{Bytes, Rate, Span, Time};
@@ -249,9 +250,37 @@ fn a_window_holds_its_sender_until_the_lease_ends() {
         assert_eq!(counters.unscaled, 0, "{counters:?}");
         assert_eq!(pacer.stop(&[rig.namespace(0)]).unwrap(), Stopped::Clean);
         drop(stream);
-        switch.detach(number);
+        switch.detach(number).unwrap();
         for direction in ["ingress", "egress"] {
             assert_eq!(rig.tc(0, &format!("filter show dev eth0 {direction}")), "");
+        }
+    }
+}
+
+/// Filters outlive who put them there: who can't take them off says so.
+#[test]
+fn filters_that_stay_are_told_and_those_of_a_lost_interface_are_not() {
+    if !root() {
+        return;
+    }
+    for (is_lost, remains) in [(false, vec!["eth0".to_owned()]), (true, vec![])] {
+        let rig = Rig::new(None);
+        let may_not = || {
+            let mut switch = Switch::new().unwrap();
+            uplink(&rig, &mut switch, Attachment::Clsact);
+            if is_lost {
+                rig.unplug();
+            }
+            let mut own = capabilities(None).unwrap();
+            own.effective.remove(CapabilitySet::NET_ADMIN);
+            set_capabilities(None, own).unwrap(); // of this thread
+            switch.stop()
+        };
+        let told = thread::scope(|scope| scope.spawn(may_not).join()).unwrap();
+        let ports: Vec<_> = told.iter().map(|(interface, _)| interface.clone()).collect();
+        assert_eq!(ports, remains, "{told:?}");
+        if !is_lost {
+            assert_ne!(rig.tc(0, "filter show dev eth0 egress"), "");
         }
     }
 }

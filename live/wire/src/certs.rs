@@ -83,10 +83,10 @@ pub enum CertsError {
         reason: &'static str,
     },
     /// A name that no certificate can bear.
-    #[error("\"{0}\" {why}", why = model::NO_NAME)]
+    #[error("{0:?} {why}", why = model::NO_NAME)]
     Name(String),
     /// Nobody can connect to that.
-    #[error("\"{0}\" is no address; write 10.0.0.1 or control.example.org")]
+    #[error("{0:?} is no address; write 10.0.0.1 or control.example.org")]
     Address(String),
     /// A certificate could not be made or read.
     #[error("{}: {error}", file.display())]
@@ -193,6 +193,11 @@ pub fn revoke(directory: &Path, files: &[PathBuf]) -> Result<(PathBuf, usize), C
             || certificate.verify_signature(Some(authority.public_key())).is_err()
         {
             return Err(wrong(file, "is of another authority; name one of this directory's"));
+        }
+        if certificate.is_ca() {
+            let reason = "is the authority's own, and no list of its own can revoke it; name the certificate of whom is to \
+                          be cut off, such as agent-h1.crt, or have all made anew with --force";
+            return Err(wrong(file, reason));
         }
         let serial = SerialNumber::from_slice(certificate.raw_serial());
         if revoked.iter().all(|one| one.serial_number != serial) {

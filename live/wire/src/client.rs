@@ -15,10 +15,11 @@ use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::{TcpStream, UnixStream};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::tls::why_lost;
+use crate::tls::{distrust, why_lost};
 use crate::{EXCHANGE, Stream};
 
 /// Longest answer that is read, in octets.
@@ -81,6 +82,11 @@ pub enum ClientError {
     /// No connection.
     #[error("can't connect to {0}: {why}; does the controller run there?", why = why_lost(.1))]
     Connect(Address, std::io::Error),
+    /// One end doesn't trust the other's certificate.
+    #[error(
+        "{0}: {1}; name certificates of one authority that are good, `watermaster certs` makes them"
+    )]
+    Distrusted(Address, String),
     /// Of several controllers none leads.
     #[error("no controller leads: {0}")]
     Leaderless(String),
@@ -103,14 +109,31 @@ pub enum ClientError {
     },
 }
 
+impl ClientError {
+    /// Whether asking again brings no other answer, until somebody gives other certificates.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Distrusted(..) => true,
+            Self::Refused { status, .. } => {
+                matches!(*status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// An error, what brought it about, and what brought that about.
+fn causes(error: &hyper::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    let first: &(dyn std::error::Error + 'static) = error;
+    std::iter::successors(Some(first), |error| error.source())
+}
+
 /// An error with what brought it about, which it doesn't say itself.
 fn with_causes(error: &hyper::Error) -> String {
-    let first: &dyn std::error::Error = error;
-    let all = std::iter::successors(Some(first), |error| error.source());
     let own = |error: &(dyn std::error::Error + 'static)| {
         error.downcast_ref().map_or_else(|| error.to_string(), why_lost)
     };
-    all.map(own).collect::<Vec<_>>().join(": ")
+    causes(error).map(own).collect::<Vec<_>>().join(": ")
 }
 
 /// What the connection of an agent becomes: lines in both directions.
@@ -124,7 +147,10 @@ pub async fn connect(
     address: &Address,
     tls: Option<&Arc<ClientConfig>>,
 ) -> Result<Box<dyn Stream>, ClientError> {
-    let failed = |error| ClientError::Connect(address.clone(), error);
+    let failed = |error| match distrust(&error) {
+        Some(why) => ClientError::Distrusted(address.clone(), why),
+        None => ClientError::Connect(address.clone(), error),
+    };
     let open = async {
         Ok::<Box<dyn Stream>, ClientError>(match address {
             Address::Unix(path) => Box::new(UnixStream::connect(path).await.map_err(failed)?),
@@ -164,6 +190,8 @@ fn is_no_tls(why: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
 /// One connection, one request after another.
 pub struct Client {
     sender: SendRequest<Full<Bytes>>,
+    /// What becomes of the connection, until somebody asks.
+    connection: Option<JoinHandle<hyper::Result<()>>>,
     address: Address,
     /// The other end has said that it will close it.
     is_ending: bool,
@@ -180,15 +208,23 @@ impl Client {
     ) -> Result<Self, ClientError> {
         let stream = connect(address, tls).await?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(async move {
-            // Its failure shows at the next request.
-            let _ = connection.with_upgrades().await;
-        });
-        Ok(Self { sender, address: address.clone(), is_ending: false })
+        let connection = Some(tokio::spawn(connection.with_upgrades()));
+        Ok(Self { sender, connection, address: address.clone(), is_ending: false })
     }
 
     /// What a request that met `error` says.
-    fn failed(&self, error: hyper::Error) -> ClientError {
+    async fn failed(&mut self, mut error: hyper::Error) -> ClientError {
+        // Why a connection closed before the request, that alone knows.
+        if (error.is_closed() || error.is_canceled())
+            && let Some(connection) = self.connection.take()
+            && let Ok(Ok(Err(why))) = timeout(PATIENCE, connection).await
+        {
+            error = why;
+        }
+        let distrusted = causes(&error).find_map(|cause| distrust(cause.downcast_ref()?));
+        if let Some(why) = distrusted {
+            return ClientError::Distrusted(self.address.clone(), why);
+        }
         match &self.address {
             Address::Tcp(host) if error.is_parse() => {
                 ClientError::Foreign(self.address.clone(), "HTTP", Address::Tls(host.clone()))
@@ -209,7 +245,9 @@ impl Client {
         upgrade: bool,
         body: Vec<u8>,
     ) -> Result<Response<hyper::body::Incoming>, ClientError> {
-        self.sender.ready().await.map_err(|error| self.failed(error))?;
+        if let Err(error) = self.sender.ready().await {
+            return Err(self.failed(error).await);
+        }
         let host = match &self.address {
             Address::Unix(_) => "localhost",
             Address::Tcp(host) | Address::Tls(host) => host,
@@ -224,7 +262,10 @@ impl Client {
         let request = request
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| ClientError::Answer(error.to_string()))?;
-        self.sender.send_request(request).await.map_err(|error| self.failed(error))
+        match self.sender.send_request(request).await {
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(self.failed(error).await),
+        }
     }
 
     /// Asks; gives the status and what was said.

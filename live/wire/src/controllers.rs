@@ -76,15 +76,23 @@ impl Controllers {
         }
         // Whoever is slow is left alone once one leads.
         let mut said = vec![String::new(); self.addresses.len()];
+        let mut finally = Vec::new();
         while let Some(found) = sought.join_next().await {
             match found {
                 Ok((at, Ok((client, epoch)))) => {
                     (self.at, self.epoch) = (at, epoch);
                     return Ok(client);
                 }
-                Ok((at, Err(why))) => said[at] = why,
+                Ok((at, Err(ClientError::Leaderless(why)))) => said[at] = why,
+                Ok((at, Err(error))) => {
+                    said[at] = error.to_string();
+                    finally.extend(Some(error).filter(ClientError::is_final));
+                }
                 Err(_) => {}
             }
+        }
+        if finally.len() == self.addresses.len() {
+            return Err(finally.remove(0));
         }
         Err(ClientError::Leaderless(said.join("; ")))
     }
@@ -140,14 +148,15 @@ async fn ask(client: &mut Client, after: u64, wait: Duration) -> Result<Leader, 
     serde_json::from_slice(&said).map_err(|error| ClientError::Answer(error.to_string()))
 }
 
-/// A connection to the controller at `address` once it leads, and its epoch.
+/// A connection to the controller at `address` once it leads, and its epoch; or why there was none in the end.
 async fn seek(
     address: &Address,
     tls: Option<&Arc<ClientConfig>>,
     mut after: u64,
     until: Instant,
-) -> Result<(Client, u64), String> {
-    let (mut pauses, mut why) = (Pauses::new(), format!("{address} does not answer"));
+) -> Result<(Client, u64), ClientError> {
+    let mut pauses = Pauses::new();
+    let mut why = ClientError::Leaderless(format!("{address} does not answer"));
     loop {
         let asked = timeout_at(until, async {
             let mut client = Client::connect(address, tls).await?;
@@ -163,13 +172,14 @@ async fn seek(
         let pause = match asked.await {
             Ok(Ok((Some(client), leader))) => return Ok((client, leader.epoch)),
             Ok(Ok((None, leader))) => {
-                why = format!("{address} follows");
+                why = ClientError::Leaderless(format!("{address} follows"));
                 // Nobody may lead any more whom it names: next it answers when another does.
                 after = after.max(leader.epoch);
                 PAUSES.0 / 2
             }
+            Ok(Err(error)) if error.is_final() => return Err(error),
             Ok(Err(error)) => {
-                why = error.to_string();
+                why = error;
                 pauses.next()
             }
             Err(_) => return Err(why),

@@ -20,7 +20,7 @@ pub enum LineError {
     #[error("a line is longer than {0} bytes")]
     TooLong(usize),
     /// The line isn't what it should be.
-    #[error("a line can't be read: {0}")]
+    #[error("a line is not as this version writes it; run both ends in one version ({0})")]
     Json(#[from] serde_json::Error),
 }
 
@@ -102,6 +102,15 @@ mod tests {
         ) -> Poll<io::Result<()>> {
             Poll::Ready(Err(ErrorKind::UnexpectedEof.into()))
         }
+    }
+
+    /// Messages have no fields that one end alone knows: both are of one version.
+    #[tokio::test]
+    async fn what_another_version_says_is_called_that() {
+        let said = b"{\"type\":\"applied\",\"epoch\":1,\"sequence\":1,\"more\":0}\n";
+        let mut lines = Lines::new(BufReader::new(&said[..]), 99);
+        let error = lines.next::<protocol::agent::Report>().await.unwrap_err().to_string();
+        assert!(error.contains("run both ends in one version (unknown field `more`"), "{error}");
     }
 
     #[tokio::test]

@@ -44,6 +44,14 @@ impl TlsError {
     fn unread(file: &Path, error: pem::Error, wanted: &str) -> Self {
         let reason = match error {
             pem::Error::Io(error) => format!("{error}; name a file that this user may read"),
+            pem::Error::MissingSectionEnd { .. } => {
+                format!(
+                    "is cut off: its last section has no end; bring the whole {wanted} here again"
+                )
+            }
+            pem::Error::IllegalSectionStart { .. } => {
+                format!("has a section that begins with no whole line; name a PEM {wanted}")
+            }
             error => format!("{error}; name a PEM {wanted}, `watermaster certs` makes them"),
         };
         Self::new(file, reason)
@@ -257,6 +265,29 @@ pub fn check(files: &Files, role: Role, name: Option<&str>) -> Result<(), TlsErr
     })
 }
 
+/// Why one end doesn't trust the other, if that is what an error says: trying again changes nothing.
+pub(crate) fn distrust(error: &io::Error) -> Option<String> {
+    use rustls::AlertDescription as Alert;
+    let why = match error.get_ref()?.downcast_ref()? {
+        rustls::Error::InvalidCertificate(error) => {
+            return Some(format!("the certificate shown there can't be trusted ({error})"));
+        }
+        rustls::Error::AlertReceived(alert) => match alert {
+            Alert::CertificateRevoked => "it has been revoked",
+            Alert::CertificateExpired => "it has expired",
+            Alert::UnknownCA => "another authority has signed it",
+            Alert::CertificateRequired | Alert::NoCertificate => "none was shown",
+            Alert::BadCertificate
+            | Alert::CertificateUnknown
+            | Alert::UnsupportedCertificate
+            | Alert::AccessDenied => "it is not good there",
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(format!("it refuses our certificate: {why}"))
+}
+
 /// Why a connection, perhaps with TLS, is no more, in our own words where there are some.
 pub fn why_lost(error: &io::Error) -> String {
     let why = error.get_ref().and_then(|why| why.downcast_ref());
@@ -327,6 +358,28 @@ mod tests {
             key: folder.join(format!("{of}.key")),
             crl: None,
         }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_is_named_as_that() {
+        let folder = std::env::temp_dir().join(format!("watermaster-crl-{}", std::process::id()));
+        crate::certs::make(&folder, &[], true).unwrap();
+        let (list, _) = crate::certs::revoke(&folder, &[]).unwrap();
+        let whole = std::fs::read_to_string(&list).unwrap();
+        let with = Files { crl: Some(list.clone()), ..files(&folder, "controller-c") };
+        assert!(revoked(&with).unwrap().is_empty());
+        for (length, wrong) in
+            [(whole.len() / 2, "is cut off: "), (15, "begins with no whole line")]
+        {
+            std::fs::write(&list, &whole[..length]).unwrap();
+            let said = revoked(&with).unwrap_err().to_string();
+            assert!(
+                said.starts_with(&list.display().to_string()) && said.contains(wrong),
+                "{said}"
+            );
+            assert!(said.contains("X509 CRL") && !said.contains('['), "{said}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

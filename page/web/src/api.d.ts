@@ -485,9 +485,9 @@ export interface components {
             link: string;
             /**
              * Format: uint64
-             * @description What was measured of them, payload.
+             * @description What was measured of them, payload; nothing where nobody measures any of them.
              */
-            measured_bps: number;
+            measured_bps: number | null;
             /**
              * Format: uint
              * @description How many more there are.
@@ -739,6 +739,8 @@ export interface components {
             since_ns: number;
             /** @description Switches that are declared or connected. */
             switches: components["schemas"]["SwitchStatus"][];
+            /** @description Tenants of the configuration, whether or not they have declared something. */
+            tenants: string[];
             /** @description The program's version. */
             version: string;
         };
@@ -1087,9 +1089,9 @@ export interface components {
             limited_bps: number;
             /**
              * Format: uint64
-             * @description What was measured of them, payload.
+             * @description What was measured of them, payload; nothing where nobody measures any of them.
              */
-            measured_bps: number;
+            measured_bps: number | null;
             /** @description Whether it was discovered; `None` where it can't be, as to a host that was never heard. */
             seen: boolean | null;
             /** @description Where it arrives. */
@@ -1202,7 +1204,8 @@ export interface components {
             job?: string | null;
             /**
              * Format: uint64
-             * @description For how long, in seconds from the time of the order; where nothing is said, until `unlimit`.
+             * @description For how long, in seconds from the time of the order, 1 to 2592000 (30 days); where nothing is said, until
+             *     `unlimit`.
              */
             lasts_s?: number | null;
             /**

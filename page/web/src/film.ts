@@ -34,7 +34,7 @@ interface Frame {
   policy: string;
   problems: string[];
   /** Links that carry flows or are down: number, measured, limited, flows, up. */
-  loads: [number, number, number, number, boolean][];
+  loads: [number, number | null, number, number, boolean][];
   applications: ApplicationStatus[];
   jobs: JobStatus[];
   flows: FlowStatus[];
@@ -122,7 +122,7 @@ export class Recorded extends Film<Recording> {
 
   private view(frame: Frame): View {
     const links: Link[] = this.data.links.map((link) => ({
-      from: link.from, to: link.to, capacity: link.capacity_bps, measured: 0, limited: 0, flows: 0, up: true,
+      from: link.from, to: link.to, capacity: link.capacity_bps, measured: null, limited: 0, flows: 0, up: true,
     }));
     for (const [number, measured, limited, flows, up] of frame.loads) {
       const link = links[number];
@@ -223,7 +223,7 @@ export class Result extends Film<Scenario> {
       for (const number of flow.path) {
         const link = links[number];
         if (link === undefined) continue;
-        link.measured += got;
+        link.measured = (link.measured ?? 0) + got;
         link.limited += given ?? 0;
         link.flows += 1;
       }

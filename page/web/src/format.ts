@@ -31,8 +31,8 @@ export function seconds(time: number): string {
   return time >= 1e-3 ? `${(time * 1e3).toFixed(1)} ms` : `${(time * 1e6).toFixed(0)} µs`;
 }
 
-export function share(part: number, whole: number): string {
-  return whole > 0 ? `${Math.round((100 * part) / whole)} %` : "–";
+export function share(part: number | null, whole: number): string {
+  return part !== null && whole > 0 ? `${Math.round((100 * part) / whole)} %` : "–";
 }
 
 export const count = (number: number): string => number.toLocaleString("en").replaceAll(",", "\u202f");

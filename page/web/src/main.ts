@@ -102,10 +102,10 @@ function show(): void {
   }
   const nodes = source.switches();
   drawing.show(view, nodes);
-  const part = (one: Link) => (one.up ? one.measured / Math.max(1, one.capacity) : 2);
+  const part = (one: Link) => (one.up ? (one.measured ?? 0) / Math.max(1, one.capacity) : 2);
   links.show([...view.links].sort((a, b) => part(b) - part(a)));
   const chosen = link === null ? undefined : view.links.find((one) => one.from === link?.from && one.to === link?.to);
-  say(byId("chosen"), chosen === undefined ? "" : `${chosen.from} → ${chosen.to}: ${rate(chosen.measured)} of ${rate(chosen.capacity)}, ${words[load(chosen)]}; ${count(chosen.flows)} flows, given ${rate(chosen.limited)} in all.`);
+  say(byId("chosen"), chosen === undefined ? "" : `${chosen.from} → ${chosen.to}: ${rate(chosen.measured)} of ${rate(chosen.capacity)}, ${chosen.up && chosen.measured === null ? "not measured" : words[load(chosen)]}; ${count(chosen.flows)} flows, given ${rate(chosen.limited)} in all.`);
   document.querySelectorAll("#network .chosen").forEach((line) => line.classList.remove("chosen"));
   if (chosen !== undefined) {
     const number = view.links.indexOf(chosen);
@@ -127,9 +127,10 @@ function show(): void {
   plot.show(source.series(), told, now);
   slider.value = String(to > from ? Math.round(((now - from) / (to - from)) * STEPS) : STEPS);
   slider.setAttribute("aria-valuetext", `${seconds(now)} of ${seconds(to)}`);
-  const sum = view.links.reduce((total, one) => (nodes.has(one.from) ? total : total + one.measured), 0);
+  const sum = view.links.reduce((total, one) => (nodes.has(one.from) ? total : total + (one.measured ?? 0)), 0);
   say(byId("instant"), `${seconds(now)} of ${seconds(to)}`);
-  say(byId("sum"), `hosts send ${rate(sum)}`);
+  const isMeasured = view.links.some((one) => !nodes.has(one.from) && one.measured !== null);
+  say(byId("sum"), isMeasured ? `hosts send ${rate(sum)}` : "nobody measures what hosts send");
   byId("follow").setAttribute("aria-pressed", String(following));
 }
 

@@ -5,7 +5,8 @@ export interface Link {
   from: string;
   to: string;
   capacity: number;
-  measured: number;
+  /** Nothing where nobody measures what it carries. */
+  measured: number | null;
   limited: number;
   flows: number;
   up: boolean;
@@ -117,7 +118,7 @@ export function leaving(view: View, switches: Set<string>): { got: number; given
   let given = 0;
   for (const link of view.links) {
     if (!switches.has(link.from)) {
-      got += link.measured;
+      got += link.measured ?? 0;
       given += link.limited;
     }
   }

@@ -110,7 +110,7 @@ export function layout(links: Link[], switches: Set<string>): Layout {
 /** 0 idle, 1 below a half, 2 below nine tenths, 3 full, 4 down. */
 export function load(link: Link): number {
   if (!link.up) return 4;
-  const part = link.capacity > 0 ? link.measured / link.capacity : 0;
+  const part = link.capacity > 0 ? (link.measured ?? 0) / link.capacity : 0;
   if (part >= 0.9) return 3;
   if (part >= 0.5) return 2;
   return part >= 0.005 ? 1 : 0;
@@ -142,10 +142,10 @@ export class Drawing {
         (line.firstChild as Element).textContent = text;
       }
       for (const end of [link.from, link.to]) worst.set(end, Math.max(worst.get(end) ?? 0, now));
-      if (busiest === undefined || link.measured / link.capacity > busiest.measured / busiest.capacity) busiest = link;
+      if (busiest === undefined || (link.measured ?? 0) / link.capacity > (busiest.measured ?? 0) / busiest.capacity) busiest = link;
     });
     for (const [host, cell] of this.cells) cell.setAttribute("class", `host cell-${worst.get(host) ?? 0}`);
-    const most = busiest === undefined || busiest.measured === 0 ? "no link carries traffic" : `the busiest link is ${busiest.from} to ${busiest.to} at ${share(busiest.measured, busiest.capacity)}`;
+    const most = busiest === undefined || !busiest.measured ? "no link is seen to carry traffic" : `the busiest link is ${busiest.from} to ${busiest.to} at ${share(busiest.measured, busiest.capacity)}`;
     this.root.querySelector("svg")?.setAttribute("aria-label", `The network: ${this.cells.size} hosts, ${switches.size} switches, ${view.links.length} directed links; ${most}. The table of links has them all.`);
   }
 

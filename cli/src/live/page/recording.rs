@@ -5,7 +5,7 @@ use control::record::{Content, Record};
 use control::{Answers, Input};
 use model::Severity;
 use protocol::agent::Report;
-use units::{Span, Time};
+use units::{Rate, Span, Time};
 
 /// Frames at most: when there are more, every second one goes and the others come half as often.
 const FRAMES: usize = 240;
@@ -79,7 +79,8 @@ impl Camera {
         about.switches = status.switches.iter().map(|switch| switch.name.clone()).collect();
         let loads = status.links.iter().enumerate().filter(|(_, link)| link.flows > 0 || !link.up);
         let loads = loads.map(|(number, link)| {
-            let (measured, limited) = (link.measured_bps.as_bps(), link.limited_bps.as_bps());
+            let (measured, limited) =
+                (link.measured_bps.map(Rate::as_bps), link.limited_bps.as_bps());
             (number, measured, limited, link.flows, link.up)
         });
         let flows = answers.flows(FLOWS);

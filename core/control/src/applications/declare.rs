@@ -422,6 +422,16 @@ impl Registry {
                 format!("{flows} flows are open; complete one first, or raise {raise}"),
             ));
         }
+        if let Some(alike) = known {
+            let (flows, joined) = (self.sharing(&alike).len(), self.joins.joined_by(&alike));
+            if !Self::has_room_to_join(cx, flows + 1, joined) {
+                let reason = format!(
+                    "{flows} flows are declared alike, and {joined} connections fit them; give exact ports or \
+                     processes, or complete one first"
+                );
+                return Err(busy("connection", reason));
+            }
+        }
         self.has_room(cx, application, "flow", weigh::flow(flow))?;
         for (host, process) in [(src, &source), (dst, &destination)] {
             let is_new = process.as_ref().is_some_and(|p| self.processes.number(host, p).is_none());

@@ -54,6 +54,11 @@ impl Joins {
         self.groups.get(declared).into_iter().flat_map(|group| &group.connections)
     }
 
+    /// How many these are.
+    pub(crate) fn joined_by(&self, declared: &Selector) -> usize {
+        self.groups.get(declared).map_or(0, |group| group.connections.len())
+    }
+
     /// Among how many connections the rate is divided.
     pub(crate) fn counting(&self, declared: &Selector) -> u64 {
         self.groups.get(declared).map_or(1, |group| group.counting.max(1))

@@ -1,7 +1,8 @@
 //! What applications have sent without having declared it. It is counted by connection, whatever flows and jobs are
 //! called, and stands against the application: for [`WHILE`] after the last time all that it declares counts as twice
 //! as much, at least. So does what it declared and nobody saw: after a number of such flows its flows count from when
-//! they are seen.
+//! they are seen. And so, for flows that share a connection, does what went over such connections beside what those of
+//! them could send that were held back.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -17,6 +18,8 @@ pub(crate) const WHILE: Span = Span::from_secs(60);
 const SLACK: Bytes = Bytes::new(65_536);
 /// Apart from that, 1 in so many.
 const SLACK_PART: u64 = 16;
+/// A limit stands after so small a part of a sample.
+const SETTLING: u64 = 64;
 /// What flows that nobody saw weigh, in samples, at which an application is doubted.
 const UNSEEN: u64 = 8;
 
@@ -29,6 +32,10 @@ struct Account {
     /// What flows that have ended since may have carried, and how long they were there.
     ended: Bytes,
     open: Span,
+    /// The same, and no more than they were let; and what they were let, whatever was declared.
+    ended_let: (Bytes, Bytes),
+    /// It has carried several flows at once since the last report.
+    shared: bool,
     /// What flows of it weigh that ended unseen.
     unseen: Span,
     /// Whose flows it carried last.
@@ -45,10 +52,30 @@ impl Account {
             at: since,
             ended: Bytes::ZERO,
             open: Span::ZERO,
+            ended_let: (Bytes::ZERO, Bytes::ZERO),
+            shared: false,
             unseen: Span::ZERO,
             of: Arc::clone(of),
             touched: cx.awake,
         }
+    }
+
+    /// What of so much went beside its flows that were held back while others of them were not: their limit lets it go,
+    /// and whose bytes these are nobody can tell. Nothing, where so little is what goes until a limit stands, or so much
+    /// that none stood.
+    fn along(&self, cx: &Context, grown: Bytes, shares: &[Share], capacity: Rate) -> Bytes {
+        let (ended, ended_let) = self.ended_let;
+        let slack = SLACK.max(capacity.bytes_in(cx.sample / SETTLING));
+        let let_go: Bytes = shares.iter().map(|share| share.most).sum();
+        if !(self.shared || shares.len() > 1) || grown > let_go + ended_let + slack {
+            return Bytes::ZERO;
+        }
+        let covers = |share: &Share| {
+            let most = with_slack(share.most);
+            share.left.map_or(most, |left| with_slack(left).min(most))
+        };
+        let along = grown - ended - shares.iter().map(covers).sum();
+        if along > slack { along } else { Bytes::ZERO }
     }
 
     /// It carries flows of an application now.
@@ -59,6 +86,16 @@ impl Account {
     }
 }
 
+/// What is declared of a connection.
+pub(crate) struct Share {
+    /// Since when.
+    pub(crate) since: Time,
+    /// What is left of it; `None` of a stream.
+    pub(crate) left: Option<Bytes>,
+    /// The most that its limits let it send since the last report.
+    pub(crate) most: Bytes,
+}
+
 /// What stands against an application.
 #[derive(Default)]
 struct Debt {
@@ -66,6 +103,9 @@ struct Debt {
     undeclared: Bytes,
     /// What each of its flows counts as, at least.
     floor: Bytes,
+    /// What went beside flows that were held back, and what each flow that shares a connection counts as, at least.
+    along: Bytes,
+    along_floor: Bytes,
     /// What flows of it weigh that counted and that nobody saw, less those that were seen.
     unseen: Span,
     /// When something was added last, as [`Context::awake`].
@@ -99,6 +139,13 @@ impl Ledger {
     pub(crate) fn standing(&self, cx: &Context, of: &str) -> (Bytes, Bytes) {
         let debt = self.debts.get(of).filter(|debt| debt.stands(cx));
         debt.map_or((Bytes::ZERO, Bytes::ZERO), |debt| (debt.floor, debt.undeclared))
+    }
+
+    /// What each flow of an application that shares its connection counts as, at least, and what went beside such
+    /// flows that were held back.
+    pub(crate) fn along(&self, cx: &Context, of: &str) -> (Bytes, Bytes) {
+        let debt = self.debts.get(of).filter(|debt| debt.stands(cx));
+        debt.map_or((Bytes::ZERO, Bytes::ZERO), |debt| (debt.along_floor, debt.along))
     }
 
     /// Whether flows of an application count from when they are seen only.
@@ -145,13 +192,14 @@ impl Ledger {
     }
 
     /// A flow of a connection has ended, with so much `left` of what was declared, and may have carried as much of it as
-    /// its host's link carries in its time.
+    /// its host's link carries in its time; `shared` with others, beside which it was let so much.
     pub(crate) fn ended(
         &mut self,
         cx: &Context,
         connection: Connection,
         of: &Arc<str>,
-        (since, left): (Time, Option<Bytes>),
+        Share { since, left, most: let_go }: Share,
+        shared: bool,
         capacity: Rate,
     ) {
         let has_room = self.accounts.len() < cx.limits.flows;
@@ -162,7 +210,11 @@ impl Ledger {
             self.accounts.entry(connection).or_insert_with(|| Account::new(cx, since, of));
         let lived = cx.now.since(since.max(account.at));
         let most = capacity.bytes_in(lived);
-        account.ended += left.map_or(most, |left| with_slack(left).min(most));
+        let carried = left.map_or(most, |left| with_slack(left).min(most));
+        account.ended += carried;
+        account.ended_let.0 += carried.min(with_slack(let_go));
+        account.ended_let.1 += let_go;
+        account.shared |= shared;
         account.open += lived;
         account.touched = cx.awake;
         account.carries(of);
@@ -177,10 +229,10 @@ impl Ledger {
         connection: Connection,
         (delivered, before): (Bytes, Bytes),
         of: Option<&Arc<str>>,
-        shares: &mut [(Time, Option<Bytes>)],
+        shares: &mut [Share],
         capacity: Rate,
     ) -> Option<Arc<str>> {
-        let first = shares.iter().map(|(since, _)| *since).min();
+        let first = shares.iter().map(|share| share.since).min();
         if !self.accounts.contains_key(&connection) {
             let (of, since) = (of?, first?);
             if self.accounts.len() >= cx.limits.flows {
@@ -194,16 +246,18 @@ impl Ledger {
         }
         let grown = delivered - delivered.min(account.delivered.unwrap_or(before));
         let longest = first.map_or(Span::ZERO, |since| cx.now.since(since.max(account.at)));
-        let is_endless = shares.iter().any(|(_, left)| left.is_none());
+        let is_endless = shares.iter().any(|share| share.left.is_none());
         let open = (account.open + longest).min(cx.now.since(account.at));
         let mut rest = grown.min(capacity.bytes_in(open) + SLACK);
+        let along = account.along(cx, rest, shares, capacity);
         rest = rest - account.ended;
-        for left in shares.iter_mut().filter_map(|(_, left)| left.as_mut()) {
+        for left in shares.iter_mut().filter_map(|share| share.left.as_mut()) {
             let carried = rest.min(with_slack(*left));
             (rest, *left) = (rest - carried, *left - carried);
         }
         account.delivered = Some(delivered);
         (account.ended, account.open) = (Bytes::ZERO, Span::ZERO);
+        (account.ended_let, account.shared) = ((Bytes::ZERO, Bytes::ZERO), false);
         (account.at, account.touched) = (cx.now, cx.awake);
         let unseen = core::mem::take(&mut account.unseen);
         let (of, awake) = (Arc::clone(&account.of), cx.awake);
@@ -211,7 +265,16 @@ impl Ledger {
             // They were there after all.
             self.less_unseen(cx, &of, unseen);
         }
-        if is_endless || rest <= SLACK {
+        let undeclared = if is_endless { Bytes::ZERO } else { rest };
+        if along > undeclared {
+            let debt = self.debt(cx, &of);
+            debt.along += along - undeclared;
+            debt.at = awake;
+            if debt.along > debt.along_floor {
+                debt.along_floor = debt.along * 2;
+            }
+        }
+        if undeclared <= SLACK {
             return None;
         }
         let debt = self.debt(cx, &of);

@@ -15,7 +15,7 @@ use protocol::agent::ConnectionReport;
 use units::{Bytes, Rate, Time};
 
 use crate::applications::joins::Joins;
-use crate::applications::ledger::Ledger;
+use crate::applications::ledger::{Ledger, Share};
 use crate::applications::owners::Owners;
 use crate::applications::selector::{ProcessId, Processes, Selector};
 use crate::applications::tenants::Tenants;
@@ -93,6 +93,8 @@ pub(crate) struct Flow {
     pub(crate) size: Option<Bytes>,
     /// What is left of what was declared, whatever it counts as; `None` of a stream.
     left: Option<Bytes>,
+    /// What its limits had let it send when its connection was reported last.
+    let_go: Bytes,
     /// What was declared and measured otherwise.
     pub(crate) contradicted: Option<Lie>,
     /// Payload that reached the receiver since the flow began.
@@ -139,6 +141,7 @@ impl Flow {
             begun: 0,
             size,
             left: size,
+            let_go: Bytes::ZERO,
             contradicted: None,
             delivered: Bytes::ZERO,
             base: (!selector.is_exact()).then_some(Bytes::ZERO),
@@ -201,8 +204,7 @@ impl Flow {
     /// It is declared again with a size; whether that is another. What was contradicted once can only grow.
     pub(crate) fn resize(&mut self, size: Option<Bytes>) -> bool {
         let counts = |size: Option<Bytes>| size.unwrap_or(Bytes::MAX);
-        let is_contradicted =
-            matches!(self.contradicted, Some(Lie::Size { .. } | Lie::Before { .. }));
+        let is_contradicted = !matches!(self.contradicted, None | Some(Lie::Backlog { .. }));
         if self.size == size || is_contradicted && counts(size) <= counts(self.size) {
             return false;
         }
@@ -214,18 +216,29 @@ impl Flow {
 
     /// It counts as so much, at least, for what its application has sent and not declared; whether that is more.
     pub(crate) fn raise(&mut self, (floor, undeclared): (Bytes, Bytes)) -> bool {
+        self.count_as(floor, |declared| Lie::Before { declared, undeclared })
+    }
+
+    /// It counts as so much, at least, for what went beside flows that share their connections; whether that is more.
+    pub(crate) fn raise_along(&mut self, (floor, along): (Bytes, Bytes)) -> bool {
+        self.count_as(floor, |declared| Lie::Along { declared, along })
+    }
+
+    fn count_as(&mut self, floor: Bytes, why: impl FnOnce(Bytes) -> Lie) -> bool {
         let Some(declared) = self.size.filter(|size| *size < floor) else {
             return false;
         };
         self.size = Some(floor);
-        self.contradicted.get_or_insert(Lie::Before { declared, undeclared });
+        self.contradicted.get_or_insert(why(declared));
         true
     }
 
     /// What was declared, whatever was measured; `None` of a stream.
     pub(crate) fn declared_size(&self) -> Option<Bytes> {
         match self.contradicted {
-            Some(Lie::Size { declared } | Lie::Before { declared, .. }) => Some(declared),
+            Some(
+                Lie::Size { declared } | Lie::Before { declared, .. } | Lie::Along { declared, .. },
+            ) => Some(declared),
             _ => self.size,
         }
     }
@@ -239,6 +252,12 @@ impl Flow {
             Lie::Before { declared, undeclared } => {
                 format!(
                     "declared {declared}, but its application had sent {undeclared} that it did not declare"
+                )
+            }
+            Lie::Along { declared, along } => {
+                format!(
+                    "declared {declared}, but shares its connection, and beside flows of such connections that were \
+                     held back {along} went; declare a flow when the one before is complete, or another connection"
                 )
             }
             Lie::Backlog { declared } => {
@@ -255,6 +274,9 @@ pub(crate) enum Lie {
     Size { declared: Bytes },
     /// Its application has sent so much within [`WHILE`](crate::applications::ledger::WHILE) that it did not declare.
     Before { declared: Bytes, undeclared: Bytes },
+    /// Its connection is that of other flows as well; beside flows of such connections that were held back so much went
+    /// within [`WHILE`](crate::applications::ledger::WHILE).
+    Along { declared: Bytes, along: Bytes },
     /// A backlog that the sender's kernel doesn't have.
     Backlog { declared: Bytes },
 }
@@ -282,31 +304,47 @@ pub(crate) mod weigh {
 /// The flows of a connection, which nearly always is one.
 enum Sharing {
     One(FlowId),
-    Many(Vec<FlowId>),
+    Many {
+        /// In the order in which they began.
+        flows: Vec<FlowId>,
+        /// The application that has declared them all.
+        of: Option<Arc<str>>,
+    },
 }
 
 impl Sharing {
     fn flows(&self) -> &[FlowId] {
         match self {
             Self::One(flow) => core::slice::from_ref(flow),
-            Self::Many(flows) => flows,
+            Self::Many { flows, .. } => flows,
         }
     }
 
-    fn push(&mut self, flow: FlowId) {
+    /// Takes in a flow of an application; `before`: whose those are that were there.
+    fn push(&mut self, flow: FlowId, own: Option<Arc<str>>, before: Option<Arc<str>>) {
+        let of = own.filter(|own| before.as_ref() == Some(own));
         match self {
-            Self::One(first) => *self = Self::Many(alloc::vec![*first, flow]),
-            Self::Many(flows) => flows.push(flow),
+            Self::One(first) => *self = Self::Many { flows: alloc::vec![*first, flow], of },
+            Self::Many { flows, of: all } => {
+                flows.push(flow);
+                *all = of;
+            }
         }
     }
 
-    /// Takes a flow out; whether none is left.
-    fn remove(&mut self, flow: FlowId) -> bool {
+    /// Takes a flow out, which began then; whether none is left.
+    fn remove(&mut self, flow: FlowId, begun: u64, began: impl Fn(FlowId) -> Option<u64>) -> bool {
         match self {
             Self::One(only) => *only == flow,
-            Self::Many(flows) => {
-                flows.retain(|other| *other != flow);
-                flows.is_empty()
+            Self::Many { flows, .. } => {
+                let place = |id: &FlowId| if *id == flow { begun } else { began(*id).unwrap_or(0) };
+                if let Ok(at) = flows.binary_search_by_key(&begun, place) {
+                    flows.remove(at);
+                }
+                if let [only] = **flows {
+                    *self = Self::One(only);
+                }
+                self.flows().is_empty()
             }
         }
     }
@@ -502,6 +540,7 @@ impl Registry {
         self.begun += 1;
         flow.begun = self.begun;
         let id = self.free_flows.pop().unwrap_or(FlowId(number));
+        let mut own = None;
         match &flow.owner {
             Some((job, name)) => {
                 let job = self.jobs.get_mut(job.index())?.as_mut()?;
@@ -510,14 +549,16 @@ impl Registry {
                 if let Some(known) = self.touch(&application, i128::from(weigh::flow(name))) {
                     known.flows += 1;
                 }
+                own = Some(application);
             }
             None => self.seen += 1,
         }
+        let before = self.declared_by(&flow.selector).cloned();
         match self.by_selector.entry(flow.selector) {
             Entry::Vacant(free) => {
                 free.insert(Sharing::One(id));
             }
-            Entry::Occupied(mut taken) => taken.get_mut().push(id),
+            Entry::Occupied(mut taken) => taken.get_mut().push(id, own, before),
         }
         place(&mut self.flows, id.index(), flow);
         Some(id)
@@ -541,7 +582,8 @@ impl Registry {
         let is_last = match self.by_selector.entry(flow.selector) {
             Entry::Vacant(_) => true,
             Entry::Occupied(mut sharing) => {
-                let is_last = sharing.get_mut().remove(id);
+                let began = |id: FlowId| Some(self.flows.get(id.index())?.as_ref()?.begun);
+                let is_last = sharing.get_mut().remove(id, flow.begun, began);
                 if is_last {
                     sharing.remove();
                 }
@@ -641,6 +683,20 @@ impl Registry {
     /// The flows that were declared just so.
     pub(crate) fn sharing(&self, declared: &Selector) -> &[FlowId] {
         self.by_selector.get(declared).map_or(&[], Sharing::flows)
+    }
+
+    /// The application that has declared all flows that were declared just so.
+    pub(crate) fn declared_by(&self, declared: &Selector) -> Option<&Arc<str>> {
+        match self.by_selector.get(declared)? {
+            Sharing::One(id) => self.application_of(*id),
+            Sharing::Many { of, .. } => of.as_ref(),
+        }
+    }
+
+    /// Whether `flows` that are declared alike and `connections` that join them are no more, taken with each other, than
+    /// flows that an application may have: what is done for each of them is done so often.
+    pub(crate) fn has_room_to_join(cx: &Context, flows: usize, connections: usize) -> bool {
+        flows.saturating_mul(connections) <= cx.limits.flows
     }
 
     /// What stands for a connection that was seen and that nobody had declared, and its window scale.
@@ -752,22 +808,28 @@ impl Registry {
         report: &ConnectionReport,
         before: Bytes,
         capacity: Rate,
+        (let_go, is_held): (impl Fn(FlowId) -> Bytes, bool),
     ) -> Option<Arc<str>> {
         let (connection, delivered) = (report.connection, report.delivered_bytes);
+        // What those are let that join several connections isn't let each of these.
+        let is_held = is_held && !self.sharing(&connection.into()).is_empty();
         let ids = Vec::from(self.carried_by(&connection));
         let of = ids.first().and_then(|id| self.application_of(*id)).cloned();
-        // Since when, and what is left of what was declared.
-        let shares = ids.iter().filter_map(|id| self.flow(*id)).filter(|flow| flow.owner.is_some());
-        let mut shares: Vec<(Time, Option<Bytes>)> =
-            shares.map(|flow| (flow.since, flow.left)).collect();
+        let owned = ids.iter().filter_map(|id| Some((*id, self.flow(*id)?)));
+        let shares = owned.filter(|(_, flow)| flow.owner.is_some()).map(|(id, flow)| {
+            let most = if is_held { let_go(id) - flow.let_go } else { Bytes::MAX };
+            Share { since: flow.since, left: flow.left, most }
+        });
+        let mut shares: Vec<Share> = shares.collect();
         let amounts = (delivered, before);
         let lied = self.ledger.settle(cx, connection, amounts, of.as_ref(), &mut shares, capacity);
         let mut shares = shares.into_iter();
         for id in ids {
             if let Some(flow) = self.flow_mut(id).filter(|flow| flow.owner.is_some())
-                && let Some((_, left)) = shares.next()
+                && let Some(share) = shares.next()
             {
-                flow.left = left;
+                flow.left = share.left;
+                flow.let_go = let_go(id);
             }
         }
         lied
@@ -775,15 +837,18 @@ impl Registry {
 
     /// A declared flow ends: what its connections may have carried of it is noted, and whether it was ever seen, where
     /// an agent would have told.
-    pub(crate) fn note_end(&mut self, cx: &Context, id: FlowId, capacity: Rate) {
+    pub(crate) fn note_end(&mut self, cx: &Context, id: FlowId, capacity: Rate, let_go: Bytes) {
         let Some((flow, of)) = self.flow(id).zip(self.application_of(id).cloned()) else {
             return;
         };
         let (since, left, selector) = (flow.since, flow.left, flow.selector);
         let (seen, noted, lived) = (flow.is_seen(), flow.noted, cx.now.since(flow.since));
         let carriers: Vec<Connection> = self.carriers(&selector).collect();
+        let most = if selector.is_exact() { let_go - flow.let_go } else { Bytes::MAX };
+        let shared = selector.is_exact() && self.sharing(&selector).len() > 1;
         for connection in &carriers {
-            self.ledger.ended(cx, *connection, &of, (since, left), capacity);
+            let share = Share { since, left, most };
+            self.ledger.ended(cx, *connection, &of, share, shared, capacity);
         }
         if seen {
             self.ledger.note_seen(cx, &of);
@@ -820,6 +885,9 @@ impl Registry {
             let is_other = self.application_of(*id).is_some_and(|name| **name != *application);
             is_other && !(declared.is_exact() && self.flow(*id).is_some_and(|flow| flow.parked))
         };
+        if self.declared_by(declared).is_some_and(|of| **of == *application) {
+            return false;
+        }
         let can_prove = declared.is_exact() && self.tenants.can_prove(application, ends);
         !can_prove && self.sharing(declared).iter().any(is_real)
     }
@@ -828,6 +896,10 @@ impl Registry {
     /// who declared it first.
     pub(crate) fn usurping(&self, connection: &Connection) -> Vec<FlowId> {
         let flows = self.sharing(&(*connection).into());
+        if let Some(all) = self.declared_by(&(*connection).into()) {
+            let is_wrong = self.owners.deny(connection, all);
+            return if is_wrong { Vec::from(flows) } else { Vec::new() };
+        }
         let of = |id: &FlowId| self.application_of(*id);
         let Some(first) = flows.first().and_then(of) else {
             return Vec::new();

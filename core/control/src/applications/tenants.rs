@@ -86,6 +86,11 @@ impl Tenants {
         Ok(found)
     }
 
+    /// The names of all of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
+        self.by_application.keys().map(|name| &**name)
+    }
+
     /// Whether it is a tenant by name.
     pub(crate) fn names(&self, application: &str) -> bool {
         self.by_application.contains_key(application)

@@ -93,6 +93,7 @@ impl Controller {
         if was_seen {
             self.tell_opened(id);
         }
+        self.share(id);
     }
 
     pub(super) fn complete_job(&mut self, job: JobId) {

@@ -40,7 +40,10 @@ impl Controller {
         match directive {
             Directive::Pace { flow, limit, .. } => {
                 let now = self.context.now;
-                self.intend(flow, |wanted| (wanted.limit, wanted.since) = (limit, now));
+                self.intend(flow, |wanted| {
+                    wanted.set_limit(now, limit);
+                    wanted.since = now;
+                });
             }
             Directive::Prioritize { flow, priority, .. } => {
                 self.intend(flow, |wanted| wanted.priority = priority);

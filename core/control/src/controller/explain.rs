@@ -49,7 +49,7 @@ struct Load {
     flows: Vec<FlowId>,
     limited: Rate,
     enforced: Rate,
-    measured: Rate,
+    measured: Option<Rate>,
     /// Flows without a limit: they take what there is.
     unlimited: usize,
 }
@@ -144,6 +144,7 @@ impl Answers<'_> {
                     memory_bytes: known.memory,
                 })
                 .collect(),
+            tenants: self.registry.tenants.all().map(String::from).collect(),
             links: self.link_statuses(),
             orders: self.orders.standing(),
             problems: self.problems(&unseen),
@@ -287,7 +288,8 @@ impl Answers<'_> {
                 load.unlimited += usize::from(limit.is_none());
                 load.limited = load.limited + limit.unwrap_or(Rate::ZERO);
                 load.enforced = load.enforced + enforced;
-                load.measured = load.measured + self.measured(flow).unwrap_or(Rate::ZERO);
+                let measured = load.measured.into_iter().chain(self.measured(flow));
+                load.measured = measured.reduce(|sum, more| sum + more);
             }
         }
         // What stands of flows that have ended.

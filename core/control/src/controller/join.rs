@@ -8,12 +8,13 @@ use protocol::agent::ConnectionReport;
 use units::{Bytes, Time};
 
 use super::Controller;
+use crate::applications::registry::Registry;
 use crate::applications::selector::Selector;
 
 impl Controller {
     /// A connection is seen, which had delivered `before` if it is seen the first time: it joins what it
-    /// fits best, and nothing else.
-    pub(super) fn join(&mut self, connection: Connection, before: Bytes) {
+    /// fits best, and nothing else. No windows are capped of one that `is_over` already.
+    pub(super) fn join(&mut self, connection: Connection, before: Bytes, is_over: bool) {
         let fits = self.registry.fitting(&connection);
         if fits.as_ref() == self.registry.joins.of(&connection) {
             return;
@@ -22,6 +23,11 @@ impl Controller {
         let Some(declared) = fits else {
             return;
         };
+        let flows = self.registry.sharing(&declared).len();
+        let joined = self.registry.joins.joined_by(&declared) + 1;
+        if !Registry::has_room_to_join(&self.context, flows, joined) {
+            return;
+        }
         // What it delivered for others is not of these flows.
         let flow = self.registry.sharing(&declared).first().and_then(|id| self.registry.flow(*id));
         let since = flow.filter(|_| !had_joined).map_or(Time::NEVER, |flow| flow.since);
@@ -34,7 +40,9 @@ impl Controller {
             for id in ids.into_iter().filter(|_| was_seen) {
                 self.tell_opened(id);
             }
-            self.cap_joined(&declared, connection, true);
+            if !is_over {
+                self.cap_joined(&declared, connection, true);
+            }
             self.desired.touch(connection);
         }
     }
@@ -80,7 +88,7 @@ impl Controller {
             let back = Connection { source: destination, destination: source };
             let is_known = |ends| self.desired.is_reported(ends, &back);
             if self.view.ends(&back).is_some_and(is_known) {
-                self.join(back, Bytes::ZERO);
+                self.join(back, Bytes::ZERO, false);
             }
         }
     }

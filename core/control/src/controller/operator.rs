@@ -8,7 +8,7 @@ use model::{
     Caps, Declared, FlowId, JobId, LEAST_RATE, LinkId, MOST_RATE, Measured, NodeId, NodeKind,
     Observation,
 };
-use protocol::operator::{Act, Order};
+use protocol::operator::{Act, MOST_LASTS, Order};
 use units::Rate;
 
 use super::Controller;
@@ -91,8 +91,11 @@ impl Controller {
                     );
                     return refuse("rate_bps", reason);
                 }
-                if *lasts_s == Some(0) {
-                    return refuse("lasts_s", "is no time; write 1 s or more".into());
+                if !again && lasts_s.is_some_and(|lasts_s| !(1..=MOST_LASTS).contains(&lasts_s)) {
+                    let reason = format!(
+                        "is not from 1 to {MOST_LASTS}, which is 30 days; leave it out for a limit until `unlimit`"
+                    );
+                    return refuse("lasts_s", reason);
                 }
                 if !again {
                     self.check_known(application, job.as_deref())?;

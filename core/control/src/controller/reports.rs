@@ -261,7 +261,7 @@ impl Controller {
         let ends = self.view.ends(&connection);
         let is_new = ends.is_none_or(|ends| !self.desired.is_reported(ends, &connection));
         if is_new {
-            self.join(connection, Bytes::ZERO);
+            self.join(connection, Bytes::ZERO, false);
         }
         if let Some(id) = self.registry.carried_by(&connection).first().copied() {
             if let Some(flow) = self.registry.flow_mut(id) {
@@ -392,7 +392,7 @@ impl Controller {
             // What began since the sample before has delivered nothing before; of others nobody knows.
             let is_new = self.agents.sampled_before(channel, sampled);
             let before = if is_new { Bytes::ZERO } else { report.delivered_bytes };
-            lied.extend(self.attribute(report, before, &mut flows));
+            lied.extend(self.attribute(report, before, false, &mut flows));
             if let Some(ends) = ends.filter(|(src, dst)| src != dst) {
                 let sum = pairs.entry(ends).or_default();
                 sum.delivered += report.delivered_bytes;
@@ -459,7 +459,10 @@ impl Controller {
             let untold = if is_new { Bytes::ZERO } else { *sent_bytes };
             // Also of one that has left its flow with its last packet.
             let before = self.registry.ledger.delivered(connection).unwrap_or(untold);
-            lied.extend(self.attribute(&report, before, &mut flows));
+            lied.extend(self.attribute(&report, before, true, &mut flows));
+            if let Some(ends) = self.view.ends(connection) {
+                self.desired.note_ended(ends, *sent_bytes);
+            }
             over.push(*connection);
         }
         self.tell_flows(sampled, &flows);
@@ -471,6 +474,8 @@ impl Controller {
             let offered = ends.and_then(|ends| self.desired.forget_carrier(ends, &connection));
             offered.into_iter().for_each(|offered| self.tell(offered));
             self.registry.ledger.close(&connection);
+            self.registry.joins.hold(&self.context, connection, Vec::new());
+            self.registry.owners.note(&self.context, connection, None);
             self.park_over(&connection);
             self.part(&connection);
         }
@@ -478,14 +483,16 @@ impl Controller {
     }
 
     /// Takes in what a connection has carried, which had delivered `before` if it is told of the first time: for its
-    /// flows, and for what they were declared as. An application of which all flows count as more from now on.
+    /// flows, and for what they were declared as; it may be over. An application of which all flows count as more from
+    /// now on.
     fn attribute(
         &mut self,
         report: &ConnectionReport,
         before: Bytes,
+        is_over: bool,
         flows: &mut BTreeMap<FlowId, Sum>,
     ) -> Option<Arc<str>> {
-        self.join(report.connection, before);
+        self.join(report.connection, before, is_over);
         let lied = self.settle(report, before);
         let grown = self.registry.joins.note(&self.context, report);
         // What a connection of several flows delivers can't be told apart.
@@ -639,7 +646,8 @@ impl Controller {
             self.tell(Declared::FlowComplete { job, flow: id });
         }
         // What the policy wanted of the flow that ends, it may not want of the one that enters.
-        self.intend(id, |wanted| wanted.limit = None);
+        let now = self.context.now;
+        self.intend(id, |wanted| wanted.set_limit(now, None));
         if let Some(request) = self.registry.declared(id) {
             self.tell(request);
         }

@@ -71,7 +71,8 @@ impl Controller {
         if is_doubted && self.agents.would_report(&self.context, src) {
             self.set_parked(id, true);
         }
-        if selector.is_exact() {
+        let is_shared = || of.is_none() || self.registry.declared_by(&selector) != of.as_ref();
+        if selector.is_exact() && is_shared() {
             let others = self.registry.sharing(&selector).iter().copied();
             let is_ghost = |id: &FlowId| {
                 let name = self.registry.application_of(*id);
@@ -179,7 +180,46 @@ impl Controller {
         });
         let capacity = self.capacity_from(ends.map(|(src, _)| src));
         let before = last.unwrap_or(before);
-        self.registry.settle(&self.context, report, before, capacity)
+        let (now, desired) = (self.context.now, &self.desired);
+        // Not where operators have set free what is held.
+        let is_held = !self.orders.withholds();
+        let let_go = |id| desired.intention(id).let_go(now, capacity);
+        let held = (let_go, is_held);
+        let lied = self.registry.settle(&self.context, report, before, capacity, held);
+        let sharing = self.registry.sharing(&report.connection.into());
+        if sharing.len() > 1 {
+            self.raise_along(&Vec::from(sharing));
+        }
+        lied
+    }
+
+    /// These flows share a connection: they count as more, where what such flows were held to went beside them.
+    fn raise_along(&mut self, flows: &[FlowId]) {
+        let of = flows.first().and_then(|id| self.registry.application_of(*id));
+        let along = of
+            .map_or((Bytes::ZERO, Bytes::ZERO), |of| self.registry.ledger.along(&self.context, of));
+        if along.0 == Bytes::ZERO {
+            return;
+        }
+        for id in flows {
+            if self.registry.flow_mut(*id).is_some_and(|flow| flow.raise_along(along)) {
+                self.enter_again(*id);
+                self.tell_corrected(*id);
+            }
+        }
+    }
+
+    /// A flow is declared that isn't the first of its connection.
+    pub(super) fn share(&mut self, id: FlowId) {
+        let Some(selector) = self.registry.flow(id).map(|flow| flow.selector) else {
+            return;
+        };
+        let sharing = self.registry.sharing(&selector);
+        if let ([first, .., last], true) = (sharing, selector.is_exact()) {
+            // Of the first it was not known that it would share. All between have been here.
+            let both = [*first, *last];
+            self.raise_along(&both);
+        }
     }
 
     fn capacity_from(&self, host: Option<NodeId>) -> Rate {
@@ -224,7 +264,8 @@ impl Controller {
         let src = self.registry.flow(id).filter(|flow| flow.owner.is_some()).map(|f| f.ends.0);
         if src.is_some_and(|src| self.agents.would_report(&self.context, src)) {
             let capacity = self.capacity_from(src);
-            self.registry.note_end(&self.context, id, capacity);
+            let let_go = self.desired.intention(id).let_go(self.context.now, capacity);
+            self.registry.note_end(&self.context, id, capacity, let_go);
         }
     }
 }

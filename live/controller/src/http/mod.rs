@@ -108,12 +108,13 @@ pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, 
         let (certificates, hub, router) = (certificates.clone(), Arc::clone(&hub), router.clone());
         let failing = Arc::clone(&failing);
         tokio::spawn(async move {
+            let mut by = None;
             tokio::select! {
-                ended = connection(stream, from, certificates, &hub, router) => {
+                ended = connection(stream, from, certificates, &hub, router, &mut by) => {
                     if let Err(reason) = ended
                         && let Some(untold) = failing.tell(Instant::now())
                     {
-                        tracing::warn!(%from, reason, untold, "connection ended");
+                        tracing::warn!(%from, by, reason, untold, "connection ended");
                     }
                 }
                 () = hub.stopped() => {}
@@ -122,15 +123,18 @@ pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, 
     }
 }
 
+/// A connection until it ends; `by` whom, as far as that is proved.
 async fn connection(
     stream: Box<dyn Stream>,
     from: From,
     certificates: Option<Certificates>,
     hub: &Arc<Hub>,
     router: Router,
+    by: &mut Option<String>,
 ) -> Result<(), String> {
     let proved = identify(stream, from, certificates.as_ref(), &hub.strangers).await?;
     let Some((stream, peer)) = proved else { return Ok(()) };
+    *by = peer.as_ref().map(|peer| peer.identity.to_string());
     let admission = Arc::new(hub.admit(from.0.is_none(), peer)?);
     let revoked = Arc::clone(&admission);
     let service = tower::service_fn(move |mut request: Request<Incoming>| {

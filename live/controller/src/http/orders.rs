@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::answers::{Wrong, json, may_order, may_see_all};
 use super::applications::{missing, plain, take};
+use super::queries::in_json;
 use crate::hub::{Admission, Ending, Hub, Role};
 use crate::ledger::Ledger;
 use crate::owner::Event;
@@ -31,9 +32,9 @@ pub async fn standing(
     Extension(admission): Extension<Arc<Admission>>,
 ) -> Result<Response, Wrong> {
     may_see_all(&admission)?;
-    let standing = hub.ask(&admission.asks(), |answers| answers.orders()).await?;
-    let warning = hub.unwritten();
-    Ok(json(&Orders { standing, warning }))
+    let asks = admission.asks();
+    let standing = hub.ask(&asks, |answers| answers.orders()).await?;
+    in_json(&asks, &Orders { standing, warning: hub.unwritten() })
 }
 
 /// `POST /v1/orders`: an order. Answered when it is carried out and written down, by what stands then.

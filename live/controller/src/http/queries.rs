@@ -93,7 +93,7 @@ pub async fn status(
         leader,
         status,
     };
-    on_its_way(&asks, serde_json::to_vec(&status).map_err(unsaid)?, "application/json")
+    in_json(&asks, &status)
 }
 
 #[derive(Deserialize)]
@@ -230,6 +230,11 @@ pub(super) fn on_its_way(asks: &Arc<Tenant>, body: Vec<u8>, kind: &'static str) 
     let held = asks.hold(body.len()).map_err(full)?;
     let body = Bytes::from_owner(OnItsWay { body, _held: held });
     Ok(([(CONTENT_TYPE, kind)], body).into_response())
+}
+
+/// The same as JSON, of what is soon written.
+pub(super) fn in_json<T: Serialize>(asks: &Arc<Tenant>, answer: &T) -> Answer {
+    on_its_way(asks, serde_json::to_vec(answer).map_err(unsaid)?, "application/json")
 }
 
 fn full(full: Full) -> Wrong {

@@ -10,6 +10,7 @@ use axum::response::Response;
 use serde::Serialize;
 
 use super::answers::{Named, Wrong, json, may_order, may_see_all};
+use super::queries::in_json;
 use crate::hub::{Admission, Ending, Hub};
 use crate::ledger::Pin;
 use crate::recordings::{Listed, PinError, Recordings};
@@ -32,9 +33,11 @@ pub async fn list(
 ) -> Result<Response, Wrong> {
     may_see_all(&admission)?;
     let recordings = recorded(&hub)?;
+    let asks = admission.asks();
+    let _turn = asks.turn(usize::MAX).await;
     let listed =
         tokio::task::spawn_blocking(move || recordings.list()).await.map_err(|_| Ending)?;
-    Ok(json(&AllRecordings { recordings: listed.map_err(wrong)?, warning: None }))
+    in_json(&asks, &AllRecordings { recordings: listed.map_err(wrong)?, warning: None })
 }
 
 /// `PUT /v1/recordings/{recording}/pin`: it is kept.

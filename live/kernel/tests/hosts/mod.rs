@@ -128,6 +128,11 @@ impl Rig {
         self.namespace(1).visit(write).unwrap().unwrap();
     }
 
+    /// Removes the cable.
+    pub fn unplug(&self) {
+        run(&format!("ip -n {} link delete eth0", self.host(0)));
+    }
+
     fn host(&self, index: usize) -> String {
         format!("{}-{}", self.name, ["a", "b"][index])
     }

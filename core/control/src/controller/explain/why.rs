@@ -9,7 +9,7 @@ use core::fmt::Write as _;
 
 use model::{FlowId, JobId, LinkId, NodeId};
 use protocol::Connection;
-use units::{Bytes, Rate};
+use units::{Bytes, Rate, Time};
 
 use super::{Answers, Load, MAY_STAND, Standing, UNSEEN, terms};
 use crate::agents::Agent;
@@ -97,7 +97,7 @@ impl Answers<'_> {
         let fullness = |link: &&LinkId| {
             let capacity = self.view.network.topology().link(**link).spec.capacity.as_bps();
             let load = loads.get(*link)?;
-            let busy = load.limited.max(load.measured).as_bps();
+            let busy = load.limited.max(load.measured.unwrap_or(Rate::ZERO)).as_bps();
             let parts = busy.saturating_mul(1000).checked_div(capacity)?.min(1000);
             Some((if load.unlimited > 0 { 1000 } else { parts }, load.flows.len()))
         };
@@ -291,11 +291,12 @@ impl Answers<'_> {
     }
 
     /// What was measured of a flow that goes faster than the limit that should stand, for longer than a
-    /// new limit takes to show.
+    /// new limit takes to show: also one that stands again since its agent came back.
     fn excess(&self, id: FlowId, flow: &Flow) -> Option<Rate> {
         let limit = self.enforced(flow)?;
-        let since = self.now.since(self.desired.intention(id).since);
-        let is_long = since > self.context.patience();
+        let agent = self.agents.acting_for(flow.ends.0).map(|(_, agent)| agent.since);
+        let since = agent.into_iter().fold(self.desired.intention(id).since, Time::max);
+        let is_long = self.now.since(since) > self.context.patience();
         self.measured(flow).filter(|measured| is_long && measured.fraction(4, 5) > limit)
     }
 
