@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test growth docs-check tutorial lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases wheel deb sign signing-check site page page-check page-pictures
+.PHONY: help demo quick test growth docs-check tutorial lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases grammar wheel deb sign signing-check site page page-check page-pictures
 
 ## help: this list
 help:
@@ -187,6 +187,11 @@ packets: setup-build-lab
 leases: setup-build-lab
 	LEASE_KILLS=$${LEASE_KILLS:-200} cargo test --profile quick --locked --package watermaster --test live \
 		-- --nocapture --exact leases::no_limit_outlives_its_lease_whoever_dies
+
+## grammar: what peers may say in any order to a running daemon, each kind for ten minutes (GRAMMAR_SECONDS=n, GRAMMAR_SEED=n)
+grammar: setup-build
+	GRAMMAR_SECONDS=$${GRAMMAR_SECONDS:-600} cargo test --profile quick --locked --package watermaster --test live \
+		-- --nocapture --test-threads=1 grammar::
 
 ## faults: daemons and Open vSwitch are hurt while real connections run; what traffic suffers (root)
 faults: setup-build-lab-faketime

@@ -46,9 +46,14 @@ enum Lie {
     HoldBack,
     /// It declares tiny flows that are not there, and large ones that are the others' connections.
     Forge,
+    /// It declares all that it sends as a flow of its connection, and tiny ones of the same connection beside it.
+    Cover,
 }
 
-const LIES: [Lie; 5] = [Lie::Rename, Lie::Split, Lie::Rush, Lie::HoldBack, Lie::Forge];
+const LIES: [Lie; 6] = [Lie::Rename, Lie::Split, Lie::Rush, Lie::HoldBack, Lie::Forge, Lie::Cover];
+
+/// The job of what an adversary declares beside what it sends.
+const BESIDE: &str = "beside";
 
 /// What a tenant has to send.
 struct Tenant {
@@ -227,7 +232,7 @@ impl Play {
                 }
             }
             Lie::Rush => drop(self.open(tenant, bytes, chance.random_range(1..100_000))),
-            Lie::HoldBack | Lie::Forge => drop(self.open(tenant, bytes, bytes)),
+            Lie::HoldBack | Lie::Forge | Lie::Cover => drop(self.open(tenant, bytes, bytes)),
         }
     }
 
@@ -265,14 +270,41 @@ impl Play {
                 self.open(tenant, 0, tiny);
             }
             Lie::Forge if step.is_multiple_of(every + 10) => {
-                self.complete(tenant, "forged");
-                self.start(tenant, "forged");
+                self.complete(tenant, BESIDE);
+                self.start(tenant, BESIDE);
                 let ghost =
                     connection(host, 40_000 + u16::try_from(step % 20_000).unwrap(), self.sink);
-                self.request(tenant, ("forged", "ghost"), ghost, tiny);
+                self.request(tenant, (BESIDE, "ghost"), ghost, tiny);
                 for other in (0..self.sink).filter(|other| *other != tenant) {
                     let packets = connection(self.tenants[other].host, 1, self.sink);
-                    self.request(tenant, ("forged", &format!("of {other}")), packets, 10_000 * MB);
+                    self.request(tenant, (BESIDE, &format!("of {other}")), packets, 10_000 * MB);
+                }
+            }
+            Lie::Cover if step.is_multiple_of(every) || step == 1 => {
+                for port in ports {
+                    let (mut port, (left, _)) = (port, self.tenants[tenant].sockets[&port]);
+                    match tiny % 4 {
+                        // What covers is declared anew,
+                        0 => {
+                            let fresh = (format!("job{port}-{step}"), "1".to_owned());
+                            let before =
+                                self.tenants[tenant].flows.insert(port, fresh.clone()).unwrap();
+                            self.complete(tenant, &before.0);
+                            self.start(tenant, &fresh.0);
+                            let packets = connection(host, port, self.sink);
+                            self.request(tenant, (&fresh.0, "1"), packets, left);
+                        }
+                        // or over another connection.
+                        1 => {
+                            self.close(tenant, port);
+                            port = self.open(tenant, left, left);
+                        }
+                        _ => {}
+                    }
+                    self.complete(tenant, BESIDE);
+                    self.start(tenant, BESIDE);
+                    let packets = connection(host, port, self.sink);
+                    self.request(tenant, (BESIDE, "1"), packets, tiny);
                 }
             }
             _ => {}
@@ -347,7 +379,7 @@ impl Play {
                     for port in known.sockets.keys().copied().collect::<Vec<_>>() {
                         self.close(tenant, port);
                     }
-                    self.complete(tenant, "forged");
+                    self.complete(tenant, BESIDE);
                 }
             }
             if step.is_multiple_of(SAMPLE) {

@@ -2,10 +2,12 @@
 #![allow(clippy::unwrap_used)] // in what the tests share, too
 
 use crate::runs::{host, incast, job, link, outcome, setup};
+use engine::{Actions, Application};
+use model::{FlowId, JobId, NodeId};
 use policy::{Parameters, by_name};
 use proptest::prelude::*;
 use units::{Bytes, Span, Time};
-use watermaster_packet::{Outcome, Protocol, RunError, Setup, Transport};
+use watermaster_packet::{Outcome, Protocol, RunError, Setup, Transport, World};
 
 /// Time of a full packet at 100 Mbit/s.
 const PACKET: Span = Span::from_micros(120);
@@ -263,6 +265,58 @@ fn grants_say_priorities() {
     let [long, short] = completions(&outcome)[..] else { panic!() };
     assert!(short <= after(50 + 10) + SLACK, "{short}");
     assert!(long <= after(150) + SLACK, "{long}");
+}
+
+/// Streams from one host each to a receiver, and so many packets that are written to which of them so many µs after the
+/// start.
+struct Streams {
+    ends: Vec<(NodeId, NodeId)>,
+    writes: Vec<(u64, usize, u64)>,
+    flows: Vec<FlowId>,
+}
+
+impl Application<World> for Streams {
+    fn arrival(&mut self) -> Option<Time> {
+        self.flows.is_empty().then_some(Time::ZERO)
+    }
+
+    fn arrive(&mut self, actions: &mut Actions<'_, World>) -> Result<(), RunError> {
+        for (src, dst) in &self.ends {
+            self.flows.push(actions.open(JobId(0), *src, *dst)?);
+        }
+        for (number, (after, ..)) in (0..).zip(&self.writes) {
+            actions.later(Span::from_micros(*after), number);
+        }
+        Ok(())
+    }
+
+    fn due(&mut self, number: u64, actions: &mut Actions<'_, World>) -> Result<(), RunError> {
+        let number = usize::try_from(number).unwrap();
+        let (_, to, packets) = self.writes[number];
+        actions.write(self.flows[to], Bytes::new(packets * SEGMENT));
+        if self.writes[number + 1..].iter().all(|(_, other, _)| *other != to) {
+            actions.close(self.flows[to]);
+        }
+        Ok(())
+    }
+}
+
+/// What is written while a stream waits for grants is granted like what was there before, also where it is another
+/// message's packet that has the receiver grant.
+#[test]
+fn what_is_written_to_a_stream_is_granted() {
+    let topology = incast(2, link(100, 50, 1_000));
+    let receiver = host(&topology, "receiver");
+    let ends = ["h0", "h1"].map(|name| (host(&topology, name), receiver)).to_vec();
+    let writes = vec![(0, 0, 20), (0, 1, 30), (900, 0, 200), (1_500, 0, 10)];
+    let mut setup = setup(topology, Transport::default(), Vec::new());
+    setup.application = Box::new(Streams { ends, writes, flows: Vec::new() });
+    let outcome = granted(setup, 4, 2);
+    for (flow, packets) in outcome.flows.iter().zip([230, 30]) {
+        assert_eq!((flow.delivered, flow.timeouts), (Bytes::new(packets * SEGMENT), 0));
+    }
+    let last = outcome.flows[0].end.unwrap();
+    assert!(last <= Time::ZERO + after(260) + SLACK, "{last}: the receiver's link never rests");
 }
 
 #[test]
