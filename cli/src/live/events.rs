@@ -27,7 +27,8 @@ pub(crate) struct Events {
     target: Target,
 
     /// Go on with what happens from now on, until interrupted; where the connection is lost, standard error has a line,
-    /// and it is tried again, unless the controller refuses your certificate
+    /// and it is tried again, unless the controller refuses your certificate or what it may ask for (401, 403), or you
+    /// can't trust its own; of several controllers only if all refuse
     #[arg(long, short)]
     follow: bool,
 

@@ -56,10 +56,9 @@ fn application(found: &Value) -> String {
     let mut out = match of["connected"].as_bool() {
         Some(true) => format!("{}: connected", text(of, "name")),
         Some(false) => format!("{}: not connected; what it declared ends soon", text(of, "name")),
-        None if of["tenant"] == true => format!(
-            "{}: a tenant of the configuration that has declared nothing yet",
-            text(of, "name")
-        ),
+        None if of["tenant"] == true => {
+            format!("{}: a tenant of the configuration that declares nothing now", text(of, "name"))
+        }
         // An order may be about one that isn't there.
         None => format!("{}: has declared nothing", text(of, "name")),
     };

@@ -270,7 +270,7 @@ async fn a_tenant_that_has_declared_nothing_is_explained() {
     let explained = daemon.command(&["explain", "web", "--controller", &at]);
     let said = String::from_utf8(explained.stdout).unwrap();
     assert!(explained.status.success(), "{}", String::from_utf8_lossy(&explained.stderr));
-    assert_eq!(said, "web: a tenant of the configuration that has declared nothing yet\n");
+    assert_eq!(said, "web: a tenant of the configuration that declares nothing now\n");
     let unknown = daemon.command(&["explain", "wbe", "--controller", &at]);
     assert_eq!(unknown.status.code(), Some(1));
 }

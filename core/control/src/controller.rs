@@ -19,11 +19,12 @@ mod sight;
 pub use explain::Answers;
 
 use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use model::{Declared, Measured, Observation, Terms};
+use model::{Declared, JobId, Measured, NodeId, Observation, Terms};
 use policy::Policy;
 use units::{Span, Time};
 
@@ -55,6 +56,8 @@ pub struct Controller {
     switches: Switches,
     rollout: Rollout,
     orders: Orders,
+    /// Pairs of hosts between which a job moves something else than it declared, as the policy is still to be told.
+    corrections: BTreeMap<JobId, BTreeSet<(NodeId, NodeId)>>,
     /// Channels that are closed after all else was sent.
     closing: Vec<Output>,
 }
@@ -107,6 +110,7 @@ impl Controller {
             switches: Switches::new(&context, capping.map(|switch| switch.node).collect()),
             rollout: Rollout::default(),
             orders: Orders::default(),
+            corrections: BTreeMap::new(),
             closing: Vec::new(),
         })
     }
@@ -263,6 +267,7 @@ impl Controller {
         }
         self.agents.left_things.take(now);
         self.forget_untold();
+        self.tell_corrections();
         // Last, for the policy has then been told all that has come up before.
         if self.decider.deadline().is_some_and(|deadline| deadline <= now) {
             self.tell(Observation::Tick);
@@ -274,7 +279,7 @@ impl Controller {
     fn introduce(&mut self) {
         let flows = self.registry.flows_by_age();
         for id in &flows {
-            self.intend(*id, |wanted| (wanted.limit, wanted.priority) = (None, 0));
+            self.free(*id);
         }
         for (link, flow) in self.desired.take_all_windows() {
             self.cap_window(link, flow, None);

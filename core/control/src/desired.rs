@@ -20,35 +20,50 @@ use crate::gauge::Gauge;
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Intention {
     /// `None`: no limit.
-    pub(crate) limit: Option<Rate>,
+    limit: Option<Rate>,
     /// Since when.
     pub(crate) since: Time,
     pub(crate) priority: u8,
-    /// What earlier limits let it send, how long it had none, and when that was added up.
-    held: Bytes,
-    free: Span,
+    /// Operators keep the limit from being in force.
+    withheld: bool,
+    /// What it was let send before, and when that was added up.
+    earlier: LetGo,
     counted: Time,
 }
 
 impl Intention {
+    pub(crate) const fn limit(&self) -> Option<Rate> {
+        self.limit
+    }
+
     /// Another limit is wanted from now on.
     pub(crate) fn set_limit(&mut self, now: Time, limit: Option<Rate>) {
-        (self.held, self.free, self.counted) = self.until(now);
+        (self.earlier, self.counted) = (self.let_go(now), now);
         self.limit = limit;
     }
 
-    /// What it was let send until now, where without a limit it can send at `capacity`.
-    pub(crate) fn let_go(&self, now: Time, capacity: Rate) -> Bytes {
-        let (held, free, _) = self.until(now);
-        held + capacity.bytes_in(free)
-    }
-
-    fn until(&self, now: Time) -> (Bytes, Span, Time) {
-        let span = now.since(self.counted);
-        match self.limit {
-            Some(rate) => (self.held + rate.bytes_in(span), self.free, now),
-            None => (self.held, self.free + span, now),
+    /// What it was let send until now.
+    pub(crate) fn let_go(&self, now: Time) -> LetGo {
+        let (LetGo { held, free }, span) = (self.earlier, now.since(self.counted));
+        match self.limit.filter(|_| !self.withheld) {
+            Some(rate) => LetGo { held: held + rate.bytes_in(span), free },
+            None => LetGo { held, free: free + span },
         }
+    }
+}
+
+/// What limits let a flow send, and how long it had none.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct LetGo {
+    held: Bytes,
+    free: Span,
+}
+
+impl LetGo {
+    /// What it was let send since it had been let go so much, where without a limit it can send at `capacity`.
+    pub(crate) fn since(self, before: Self, capacity: Rate) -> Bytes {
+        let free = self.free.saturating_sub(before.free);
+        (self.held - before.held) + capacity.bytes_in(free)
     }
 }
 
@@ -136,6 +151,14 @@ impl Desired {
 
     pub(crate) fn intention(&self, flow: FlowId) -> Intention {
         self.intentions.get(flow.index()).copied().unwrap_or_default()
+    }
+
+    /// Operators keep a flow's limit from being in force from now on, or no longer.
+    pub(crate) fn withhold(&mut self, now: Time, flow: FlowId, withheld: bool) {
+        if let Some(of) = self.intentions.get_mut(flow.index()) {
+            (of.earlier, of.counted) = (of.let_go(now), now);
+            of.withheld = withheld;
+        }
     }
 
     /// Changes what is wanted for a flow.
@@ -477,7 +500,7 @@ mod tests {
         for (flow, mbps) in flows.into_iter().zip([10, 20]) {
             desired.begin(Time::ZERO, flow);
             desired.intend(flow, |wanted| {
-                wanted.limit = Some(Rate::from_mbps(mbps));
+                wanted.set_limit(Time::ZERO, Some(Rate::from_mbps(mbps)));
                 wanted.priority = if flow.0 == 0 { 5 } else { 2 };
             });
         }
@@ -485,7 +508,7 @@ mod tests {
         assert_eq!(grant, Grant { rate: Some(Rate::from_mbps(30)), priority: 2 });
         let divided = desired.grant(&connection(1), (&flows, 3), || None);
         assert_eq!(divided, Grant { rate: Some(Rate::from_mbps(10)), priority: 2 });
-        desired.intend(flows[1], |wanted| wanted.limit = None);
+        desired.intend(flows[1], |wanted| wanted.set_limit(Time::ZERO, None));
         assert_eq!(desired.grant(&connection(1), (&flows, 1), || None).rate, None);
         // Another flow with the same number starts without what the last one had.
         desired.begin(Time::ZERO, flows[0]);

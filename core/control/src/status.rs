@@ -162,7 +162,7 @@ pub struct LinkStatus {
     pub limited_bps: Rate,
     /// What the limits that are confirmed to stand for them add up to, frame bytes.
     pub enforced_bps: Rate,
-    /// What was measured of them, payload; nothing where nobody measures any of them.
+    /// What was measured of them, payload; nothing where nobody measures any of them, zero where there are none.
     pub measured_bps: Option<Rate>,
     /// What was last said of its queue, if anything.
     pub congested: Option<CongestionStatus>,
@@ -353,7 +353,7 @@ pub struct Bottleneck {
     pub capacity_bps: Rate,
     /// What the limits that the policy wants for the flows on it add up to, frame bytes.
     pub limited_bps: Rate,
-    /// What was measured of them, payload; nothing where nobody measures any of them.
+    /// What was measured of them, payload; nothing where nobody measures any of them, zero where there are none.
     pub measured_bps: Option<Rate>,
     /// The flows on it that have most, this one left out.
     pub rivals: Vec<Rival>,

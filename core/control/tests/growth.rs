@@ -163,6 +163,50 @@ fn reported(number: u32) -> ConnectionReport {
     }
 }
 
+/// What a job says of a map, so that its policy goes by sizes.
+fn sizes() -> Declaration {
+    let reduces = vec![Portion { task: 1, bytes: Bytes::new(1) }];
+    Declaration::Size { job: "0".into(), map: 0, reduces }
+}
+
+/// What a connection has delivered.
+fn sampled_at(now: Time, connection: Connection, delivered: u64) -> Report {
+    let one =
+        ConnectionReport { connection, delivered_bytes: Bytes::new(delivered), ..reported(0) };
+    Report::Connections { sampled_ns: now, connections: vec![one] }
+}
+
+/// A connection that has had a tiny flow declared; in the next report it has carried more than that by far.
+fn debt(bench: &mut Bench) -> Report {
+    bench.given([start(1), flow(1, 60_000, Some(1))]);
+    let report = sampled_at(bench.now, of(60_000), 0);
+    bench.setup(Input::Reported(AGENT, &report));
+    bench.now += SECOND;
+    sampled_at(bench.now, of(60_000), 500_000)
+}
+
+/// An application with a job that goes by sizes, which has sent what it did not declare.
+fn in_debt(bench: &mut Bench) {
+    bench.given([start(0), sizes()]);
+    let report = debt(bench);
+    bench.setup(Input::Reported(AGENT, &report));
+}
+
+/// Many tiny flows of a job that goes by sizes, over the connection of a large one that is held back for them.
+fn cover(bench: &mut Bench, n: u32) {
+    let requests = alike(bench, of(0), n);
+    bench.given([Declaration::FlowComplete { job: "1".into(), flow: "60000".into() }, sizes()]);
+    let mut large = requests[0].clone();
+    if let Declaration::FlowRequest { job, flow, bytes, .. } = &mut large {
+        (*job, *flow, *bytes) = ("1".into(), "large".into(), Some(Bytes::new(1 << 40)));
+    }
+    bench.given([large]);
+    bench.given(requests);
+    let report = sampled_at(bench.now, of(0), 0);
+    bench.setup(Input::Reported(AGENT, &report));
+    bench.now += SECOND;
+}
+
 const KINDS: &[Kind] = &[
     ("job_start", |bench, n| bench.declare((0..n).map(start))),
     ("job_complete, of one flow each", |bench, n| {
@@ -234,6 +278,21 @@ const KINDS: &[Kind] = &[
         let requests = alike(bench, of(0), n);
         bench.given(requests);
         let report = sampled(bench.now, [of(0)].into_iter());
+        bench.take(&[Input::Reported(AGENT, &report)]);
+    }),
+    ("a connection of many flows, beside one that is held", |bench, n| {
+        cover(bench, n);
+        let report = sampled_at(bench.now, of(0), 11_000_000);
+        bench.take(&[Input::Reported(AGENT, &report)]);
+    }),
+    ("flow_request, in debt", |bench, n| {
+        in_debt(bench);
+        bench.declare((0..n).map(|number| flow(0, number, Some(1_000))));
+    }),
+    ("flows in debt", |bench, n| {
+        bench.given([start(0), sizes()]);
+        bench.given((0..n).map(|number| flow(0, number, Some(1_000))));
+        let report = debt(bench);
         bench.take(&[Input::Reported(AGENT, &report)]);
     }),
     ("connections that join many flows", |bench, n| {

@@ -7,19 +7,23 @@ mod in_memory;
 use in_memory::{Rig, SECOND, Shape, connection};
 use protocol::agent::{ConnectionReport, EndedConnection, MOST_REPORTED, Report};
 use protocol::application::Declaration;
+use protocol::operator::{Act, Order};
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
-use watermaster_control::{ChannelId, Input, Refusal, Tenant};
+use watermaster_control::{Change, ChannelId, Input, Refusal, Tenant};
 
 const MB: u64 = 1_000_000;
 
 /// Two racks of a host each, under `smsf`, and the agent of the sender, which has sampled for long.
 fn rig(tenants: Vec<Tenant>) -> (Rig, ChannelId) {
-    let shape = Shape::racks(1);
+    rig_of(&Shape::racks(1), tenants)
+}
+
+fn rig_of(shape: &Shape, tenants: Vec<Tenant>) -> (Rig, ChannelId) {
     let policy = policy::by_name("smsf", &policy::Parameters::default()).unwrap();
     let mut config = shape.config("smsf", policy, true);
     config.tenants = tenants;
-    let mut rig = Rig::new(&shape, config, 1);
+    let mut rig = Rig::new(shape, config, 1);
     let agent = rig.agent("a", &[0]);
     for _ in 0..12 {
         sample(&mut rig, agent, &[]);
@@ -301,14 +305,15 @@ fn what_nobody_measures_is_not_said() {
         let bottleneck = rig.why("a", "job", 1).bottleneck.unwrap().measured_bps;
         (of("h0"), of("h1"), bottleneck)
     };
-    assert_eq!(measured(&rig), (None, None, None));
+    let nothing = Some(Rate::ZERO);
+    assert_eq!(measured(&rig), (None, nothing, None), "no flow crosses the other");
     for second in 1..=3 {
         sample(&mut rig, agent, &[(connection(0, 1, 1), second * MB, MB, None)]);
     }
     let eight = Some(Rate::from_mbps(8));
-    assert_eq!(measured(&rig), (eight, None, eight));
+    assert_eq!(measured(&rig), (eight, nothing, eight));
     rig.pass(SECOND * 9);
-    assert_eq!(measured(&rig), (None, None, None), "that was long ago");
+    assert_eq!(measured(&rig), (None, nothing, None), "that was long ago");
 }
 
 #[test]
@@ -550,4 +555,169 @@ fn honest_use_of_a_connection_owes_nothing() {
     rig.flow("app", "job", 1, connection(0, 1, 1), Some(MB)).unwrap();
     assert_eq!(rig.why("app", "job", 1).flow.bytes, Some(Bytes::new(MB)));
     assert_eq!(rig.controller.at(rig.now).status().applications[0].contradicted, 0);
+}
+
+fn start(rig: &mut Rig, application: &str, job: &str, port: u16, bytes: Option<u64>) {
+    rig.start(application, job);
+    rig.flow(application, job, 1, connection(0, 1, port), bytes).unwrap();
+}
+
+fn complete(rig: &mut Rig, application: &str, job: &str) {
+    rig.declare(application, Declaration::JobComplete { job: job.into() }).unwrap();
+}
+
+fn order(rig: &mut Rig, order: Order) {
+    let act = Act { at_s: 1_000, by: "operator me".into(), order };
+    rig.input(Input::Ordered { act: &act, again: false }).unwrap();
+    rig.pass(Span::ZERO);
+}
+
+/// Why a flow of a job counts as more than it was declared.
+fn contradicted(rig: &Rig, application: &str, job: &str) -> Option<String> {
+    rig.why(application, job, 1).flow.contradicted
+}
+
+/// A large flow, and in each of five seconds another tiny one of the same connection, while 10 MB go over it; before
+/// each sample `meanwhile` happens. What is then said of the next tiny one.
+fn cover(
+    rig: &mut Rig,
+    agent: ChannelId,
+    mut meanwhile: impl FnMut(&mut Rig),
+) -> (Option<String>, Bytes) {
+    declare(rig, "honest", 2, 30 * MB);
+    start(rig, "liar", "large", 1, Some(1000 * MB));
+    for second in 1..=5_u64 {
+        let tiny = second.to_string();
+        start(rig, "liar", &tiny, 1, Some(10_000));
+        rig.pass(Span::ZERO);
+        meanwhile(rig);
+        let seen = [
+            (connection(0, 1, 1), second * 10 * MB, MB, None),
+            (connection(0, 1, 2), 100_000 * second, MB, None),
+        ];
+        sample(rig, agent, &seen);
+        complete(rig, "liar", &tiny);
+    }
+    start(rig, "liar", "last", 1, Some(10_000));
+    rig.pass(Span::ZERO);
+    let flow = rig.why("liar", "last", 1).flow;
+    (flow.contradicted, flow.bytes.unwrap())
+}
+
+/// A connection has no limit while a flow of it has none: what goes so beside one that is held back is no secret.
+#[test]
+fn a_tiny_flow_before_a_large_one_of_its_connection_gains_nothing() {
+    let (mut rig, agent) = rig(vec![]);
+    let (why, bytes) = cover(&mut rig, agent, |_| {});
+    assert!(why.unwrap().contains("shares its connection"));
+    assert!(bytes > Bytes::new(40 * MB), "{bytes:?}");
+    assert_eq!(held(&rig, "honest"), None, "it goes first");
+    // Nor by another size later.
+    start(&mut rig, "liar", "stream", 1, None);
+    rig.flow("liar", "stream", 1, connection(0, 1, 1), Some(1)).unwrap();
+    assert!(rig.why("liar", "stream", 1).flow.bytes.unwrap() > Bytes::new(40 * MB));
+    // Those of other connections count as they were declared.
+    start(&mut rig, "liar", "alone", 3, Some(10_000));
+    assert_eq!(contradicted(&rig, "liar", "alone"), None);
+    let status = rig.controller.at(rig.now).status();
+    let liar = status.applications.iter().find(|known| known.name == "liar").unwrap();
+    assert!(liar.contradicted >= 2, "{liar:?}");
+}
+
+#[test]
+fn what_operators_set_free_goes_beside_nothing() {
+    let freeze = |rig: &mut Rig| order(rig, Order::Freeze { reason: None });
+    let drain = |host: &str| Order::Drain { host: host.into(), reason: None };
+    let (mut rig, agent) = rig_of(&Shape::racks(2), vec![]);
+    freeze(&mut rig);
+    assert_eq!(cover(&mut rig, agent, |_| {}).0, None, "all is frozen");
+    // It thaws shortly before each sample.
+    let (mut rig, agent) = rig_of(&Shape::racks(2), vec![]);
+    let (why, _) = cover(&mut rig, agent, |rig| {
+        freeze(rig);
+        rig.pass(SECOND);
+        order(rig, Order::Thaw {});
+        rig.pass(Span::ZERO);
+    });
+    assert_eq!(why, None, "most of the time all was frozen");
+    let (mut rig, agent) = rig_of(&Shape::racks(2), vec![]);
+    order(&mut rig, drain("h1"));
+    assert_eq!(cover(&mut rig, agent, |_| {}).0, None, "its receiver is drained");
+    let (mut rig, agent) = rig_of(&Shape::racks(2), vec![]);
+    order(&mut rig, drain("h3"));
+    assert!(cover(&mut rig, agent, |_| {}).0.is_some(), "another host is drained");
+}
+
+#[test]
+fn another_policy_forgets_nothing_of_what_was_held_back() {
+    let (mut rig, agent) = rig(vec![]);
+    let (why, _) = cover(&mut rig, agent, |rig| {
+        rig.pass(SECOND / 2);
+        let policy = policy::by_name("smsf", &policy::Parameters::default()).unwrap();
+        rig.reload(Change { policy: Some(("smsf".into(), policy)), ..Change::default() });
+    });
+    assert!(why.is_some());
+}
+
+/// Kernels tell whose a connection is; before they have, two may have declared it.
+#[test]
+fn what_went_beside_flows_of_one_application_is_not_anothers() {
+    let (mut rig, agent) =
+        rig(vec![tenant("liar", "/l"), tenant("other", "/o"), tenant("honest", "/h")]);
+    assert!(cover(&mut rig, agent, |_| {}).0.is_some());
+    start(&mut rig, "other", "job", 1, Some(10_000));
+    assert_eq!(contradicted(&rig, "other", "job"), None);
+}
+
+/// Many connections leave no more out than one.
+#[test]
+fn many_connections_cover_no_more_than_one() {
+    let (mut rig, agent) = rig(vec![]);
+    let ports = 11..31;
+    for port in ports.clone() {
+        start(&mut rig, "liar", &format!("large {port}"), port, Some(1000 * MB));
+    }
+    for second in 1..=3_u64 {
+        for port in ports.clone() {
+            start(&mut rig, "liar", &format!("{port} {second}"), port, Some(1_000));
+        }
+        let seen = ports.clone().map(|port| (connection(0, 1, port), second * 150_000, MB, None));
+        sample(&mut rig, agent, &seen.collect::<Vec<_>>());
+        for port in ports.clone() {
+            complete(&mut rig, "liar", &format!("{port} {second}"));
+        }
+    }
+    start(&mut rig, "liar", "last", 11, Some(1_000));
+    assert!(contradicted(&rig, "liar", "last").is_some());
+}
+
+/// Nor does one that was declared without a size before.
+#[test]
+fn another_size_escapes_nothing() {
+    let (mut rig, agent) = rig(vec![]);
+    start(&mut rig, "liar", "job", 1, Some(10_000));
+    for second in 1..=3 {
+        sample(&mut rig, agent, &[(connection(0, 1, 1), second * 10 * MB, MB, None)]);
+    }
+    start(&mut rig, "liar", "stream", 3, None);
+    assert_eq!(contradicted(&rig, "liar", "stream"), None);
+    rig.flow("liar", "stream", 1, connection(0, 1, 3), Some(1)).unwrap();
+    assert!(contradicted(&rig, "liar", "stream").is_some());
+    assert!(rig.why("liar", "stream", 1).flow.bytes.unwrap() > Bytes::new(20 * MB));
+}
+
+/// A report that names a connection often costs and counts what one does that names it once.
+#[test]
+fn a_connection_is_told_once_in_a_sample() {
+    let (mut rig, agent) = rig(vec![]);
+    declare(&mut rig, "app", 1, 100 * MB);
+    let one = |sent| (connection(0, 1, 1), sent, MB, None);
+    sample(&mut rig, agent, &[one(MB), one(5 * MB), one(9 * MB)]);
+    assert_eq!(
+        rig.why("app", "job", 1).flow.delivered_bytes,
+        Bytes::ZERO,
+        "it begins with the first"
+    );
+    sample(&mut rig, agent, &[one(2 * MB), one(9 * MB)]);
+    assert_eq!(rig.why("app", "job", 1).flow.delivered_bytes, Bytes::new(MB));
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use protocol::agent::Report;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep_until, timeout_at};
+use units::Time;
 use wire::lines::{self, ALIVE};
 
 /// Beyond so many octets that wait, samples of connections are left out: they are taken again. So is what has ended, of
@@ -25,6 +26,8 @@ pub struct Outgoing<W> {
     is_flushed: bool,
     /// Connections that have ended and were left out.
     lost: u64,
+    /// When the last sample was taken that was told.
+    sampled: Time,
     /// When something went out last.
     moved: Instant,
 }
@@ -32,7 +35,14 @@ pub struct Outgoing<W> {
 impl<W: AsyncWrite + Unpin> Outgoing<W> {
     /// With nothing that waits.
     pub fn new(writer: W) -> Self {
-        Self { writer, waiting: Vec::new(), is_flushed: true, lost: 0, moved: Instant::now() }
+        Self {
+            writer,
+            waiting: Vec::new(),
+            is_flushed: true,
+            lost: 0,
+            sampled: Time::ZERO,
+            moved: Instant::now(),
+        }
     }
 
     /// Has a report sent, after those before it.
@@ -55,14 +65,25 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
                 return Ok(());
             }
             // The first that has room again.
-            Report::Connections { sampled_ns, .. } if self.lost > 0 => {
-                let (sampled_ns, lost) = (*sampled_ns, std::mem::take(&mut self.lost));
-                let ended = Report::Ended { sampled_ns, connections: Vec::new(), lost };
-                lines::append(&ended, &mut self.waiting)?;
-            }
+            Report::Connections { sampled_ns, .. } => self.tell_lost(*sampled_ns)?,
+            // Later there is no other.
+            Report::Left {} => self.tell_lost(self.sampled)?,
             _ => {}
         }
+        if let Report::Connections { sampled_ns, .. } | Report::Ended { sampled_ns, .. } = report {
+            self.sampled = *sampled_ns;
+        }
         Ok(lines::append(report, &mut self.waiting)?)
+    }
+
+    /// How many connections have ended and were left out, if any were.
+    fn tell_lost(&mut self, sampled_ns: Time) -> io::Result<()> {
+        if self.lost > 0 {
+            let lost = std::mem::take(&mut self.lost);
+            let ended = Report::Ended { sampled_ns, connections: Vec::new(), lost };
+            lines::append(&ended, &mut self.waiting)?;
+        }
+        Ok(())
     }
 
     /// Sends a part of what waits, or, when nothing has for a while, a sign of life. May be cancelled.
@@ -95,7 +116,7 @@ mod tests {
     use protocol::Process;
     use protocol::agent::{Command, EndedConnection};
     use tokio::io::{AsyncReadExt as _, BufReader};
-    use units::{Bytes, Span, Time};
+    use units::{Bytes, Span};
     use wire::lines::Lines;
 
     use super::*;
@@ -168,6 +189,22 @@ mod tests {
             }
         }
         assert!(told > 10_000 && lost > 50_000, "{told} {lost}");
+    }
+
+    /// Also by an agent that leaves before it samples again.
+    #[tokio::test(start_paused = true)]
+    async fn what_was_left_out_is_told_by_who_leaves() {
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let mut outgoing = Outgoing::new(ours);
+        outgoing.lost = 7;
+        outgoing.tell(&Report::Left {}).unwrap();
+        while !outgoing.waiting.is_empty() {
+            outgoing.send().await.unwrap();
+        }
+        let mut lines = Lines::new(BufReader::new(theirs), 2 << 20);
+        let ended = Report::Ended { sampled_ns: Time::ZERO, connections: vec![], lost: 7 };
+        assert_eq!(lines.next::<Report>().await.unwrap(), Some(Some(ended)));
+        assert_eq!(lines.next::<Report>().await.unwrap(), Some(Some(Report::Left {})));
     }
 
     #[tokio::test(start_paused = true)]

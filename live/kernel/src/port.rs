@@ -252,7 +252,11 @@ impl Port {
     fn take_off(&self) -> Result<(), Error> {
         let Attached::Filters { index } = self.attached else { return Ok(()) };
         self.namespace.visit(|| {
-            let detach = |mut hook: TcHook| hook.detach().map_err(Error::bpf("take a filter off"));
+            let detach = |mut hook: TcHook| match hook.detach() {
+                // Somebody else may have taken it off.
+                Err(_) if is_free(&mut hook) => Ok(()),
+                done => done.map_err(Error::bpf("take a filter off")),
+            };
             let taken = filters(&self.object, index).map(detach).into_iter().collect();
             match index_of(&self.interface, &self.namespace) {
                 Ok(found) if found == index => taken,
@@ -738,6 +742,11 @@ fn by_filters(object: &Object, index: i32) -> Result<Attached, Error> {
         hook.attach().map_err(Error::bpf("attach by clsact"))?;
     }
     Ok(Attached::Filters { index })
+}
+
+/// Whether there is no such filter.
+fn is_free(hook: &mut TcHook) -> bool {
+    hook.query().is_err_and(|error| error.kind() == libbpf_rs::ErrorKind::NotFound)
 }
 
 fn filters(object: &Object, index: i32) -> [TcHook; 2] {

@@ -485,7 +485,7 @@ export interface components {
             link: string;
             /**
              * Format: uint64
-             * @description What was measured of them, payload; nothing where nobody measures any of them.
+             * @description What was measured of them, payload; nothing where nobody measures any of them, zero where there are none.
              */
             measured_bps: number | null;
             /**
@@ -1089,7 +1089,7 @@ export interface components {
             limited_bps: number;
             /**
              * Format: uint64
-             * @description What was measured of them, payload; nothing where nobody measures any of them.
+             * @description What was measured of them, payload; nothing where nobody measures any of them, zero where there are none.
              */
             measured_bps: number | null;
             /** @description Whether it was discovered; `None` where it can't be, as to a host that was never heard. */

@@ -122,7 +122,7 @@ export class Recorded extends Film<Recording> {
 
   private view(frame: Frame): View {
     const links: Link[] = this.data.links.map((link) => ({
-      from: link.from, to: link.to, capacity: link.capacity_bps, measured: null, limited: 0, flows: 0, up: true,
+      from: link.from, to: link.to, capacity: link.capacity_bps, measured: 0, limited: 0, flows: 0, up: true,
     }));
     for (const [number, measured, limited, flows, up] of frame.loads) {
       const link = links[number];

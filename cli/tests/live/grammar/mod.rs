@@ -2,7 +2,8 @@
 //! meanwhile an honest application is answered and its agent's leases are renewed, and when they are gone nothing of
 //! theirs is left: no application, no flow, no agent, no limit, no memory. What was recorded is decided again alike.
 //!
-//! `GRAMMAR_SECONDS=600 GRAMMAR_SEED=7`: so long for each interface (`make grammar`).
+//! They share cores with who floods and are judged by time, so only `make grammar` runs them:
+//! `GRAMMAR_SECONDS=600 GRAMMAR_SEED=7`, so long for each interface, and three rounds at least.
 
 mod agent;
 mod northbound;
@@ -29,6 +30,8 @@ const LEASE: Duration = Duration::from_secs(1);
 const ROUND: Duration = Duration::from_secs(5);
 /// Rounds of one daemon; the recording of these is replayed.
 const ROUNDS: u32 = 6;
+/// Rounds of a run, however short: the memory of the third is compared.
+const LEAST_ROUNDS: u32 = 3;
 /// How long an honest application waits for an answer at most. Both share cores with who floods.
 const ANSWER: Duration = Duration::from_secs(2);
 /// What may be held in addition after rounds that leave nothing: caches and recordings that are full by then.
@@ -177,7 +180,10 @@ impl Honest {
         for line in self.daemon.said() {
             assert!(!line.is_string(), "the daemon says {line}");
         }
-        let silence = self.told.lock().unwrap().silence;
+        let told = self.told.lock().unwrap();
+        let since = told.last.map_or(Duration::ZERO, |at| at.elapsed());
+        let silence = told.silence.max(since);
+        drop(told);
         assert!(
             silence < LEASE,
             "leases of the honest agent lapsed: it heard nothing for {silence:?}"
@@ -193,6 +199,7 @@ impl Honest {
             let held = status["former_agents"].as_array().unwrap().iter();
             only(&status["applications"], "name", "honest")
                 && only(&status["agents"], "identity", "honest")
+                && status["agents"].as_array().unwrap().len() == 1
                 && held.clone().all(|agent| agent["may_stand"] == 0)
         });
         let status = status.await;
@@ -252,12 +259,12 @@ async fn fuzz(surface: Surface) {
     let given = |name: &str, default: u64| {
         std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
     };
-    let (seconds, seed) = (given("GRAMMAR_SECONDS", 5), given("GRAMMAR_SEED", 1));
+    let (seconds, seed) = (given("GRAMMAR_SECONDS", 600), given("GRAMMAR_SEED", 1));
     let mut draw = Draw(seed);
     let (end, folder) =
         (Instant::now() + Duration::from_secs(seconds), Arc::new(tempfile::tempdir().unwrap()));
     let (mut words, mut rounds, mut most_kib, mut took) = (0, 0, 0, Vec::new());
-    while Instant::now() < end {
+    while Instant::now() < end || rounds < LEAST_ROUNDS {
         let pick =
             |draw: &mut Draw| config(draw.of(&POLICIES), draw.of(&["pacing", "pacing", "meters"]));
         let daemon = Daemon::start_in(Arc::clone(&folder), &pick(&mut draw));
@@ -268,14 +275,14 @@ async fn fuzz(surface: Surface) {
         let mut honest = Honest::begin(daemon).await;
         let mut known_kib = 0;
         for round in 0..ROUNDS {
-            if Instant::now() >= end {
+            if Instant::now() >= end && rounds >= LEAST_ROUNDS {
                 break;
             }
             if round > 0 {
                 std::fs::write(honest.daemon.path("controller.toml"), pick(&mut draw)).unwrap();
                 honest.daemon.signal("-HUP");
             }
-            let until = (Instant::now() + ROUND).min(end);
+            let until = Instant::now() + ROUND;
             let mut peers = speak(surface, &to, &mut draw, until).await;
             while Instant::now() < until {
                 honest.announce().await;
@@ -326,16 +333,19 @@ async fn fuzz(surface: Surface) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "judged by time: make grammar"]
 async fn applications_say_anything() {
     fuzz(Surface::Northbound).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "judged by time: make grammar"]
 async fn agents_say_anything() {
     fuzz(Surface::Agent).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "judged by time: make grammar"]
 async fn switches_say_anything() {
     fuzz(Surface::Switch).await;
 }

@@ -233,11 +233,11 @@ pub async fn speak(to: To, mut draw: Draw, until: Instant) -> u64 {
             if stream.flush().await.is_err() {
                 break;
             }
-            for list in [probes.len(), xids.len()] {
-                if list > 200 {
-                    probes.truncate(100);
-                    xids.drain(..xids.len() / 2);
-                }
+            if probes.len() > 200 {
+                probes.truncate(100);
+            }
+            if xids.len() > 200 {
+                xids.drain(..xids.len() / 2);
             }
         }
     }

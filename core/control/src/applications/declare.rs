@@ -391,11 +391,15 @@ impl Registry {
         let open = record.flows.get(flow).copied();
         if let Some((id, other)) = open.and_then(|id| Some((id, self.flow_mut(id)?))) {
             if known == Some(other.selector) {
-                return Ok(if other.resize(bytes) {
-                    Announcement::Resized(id)
-                } else {
-                    Announcement::Known
-                });
+                if !other.resize(bytes) {
+                    return Ok(Announcement::Known);
+                }
+                let is_first = other.contradicted.is_none();
+                let standing = self.ledger.standing(cx, application);
+                if self.flow_mut(id).is_some_and(|flow| flow.raise(standing)) {
+                    self.note_raised(application, is_first);
+                }
+                return Ok(Announcement::Resized(id));
             }
             let flow = start_of(flow);
             let reason = format!("\"{flow}\" is in use; complete it first or choose another name");

@@ -6,6 +6,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use core::net::IpAddr;
 
 use protocol::Connection;
 use units::{Bytes, Rate, Span, Time};
@@ -32,8 +33,10 @@ struct Account {
     /// What flows that have ended since may have carried, and how long they were there.
     ended: Bytes,
     open: Span,
-    /// The same, and no more than they were let; and what they were let, whatever was declared.
-    ended_let: (Bytes, Bytes),
+    /// The same, and no more than they were let.
+    ended_held: Bytes,
+    /// What they were let send, whatever was declared.
+    ended_let: Bytes,
     /// It has carried several flows at once since the last report.
     shared: bool,
     /// What flows of it weigh that ended unseen.
@@ -52,7 +55,8 @@ impl Account {
             at: since,
             ended: Bytes::ZERO,
             open: Span::ZERO,
-            ended_let: (Bytes::ZERO, Bytes::ZERO),
+            ended_held: Bytes::ZERO,
+            ended_let: Bytes::ZERO,
             shared: false,
             unseen: Span::ZERO,
             of: Arc::clone(of),
@@ -60,22 +64,19 @@ impl Account {
         }
     }
 
-    /// What of so much went beside its flows that were held back while others of them were not: their limit lets it go,
-    /// and whose bytes these are nobody can tell. Nothing, where so little is what goes until a limit stands, or so much
-    /// that none stood.
-    fn along(&self, cx: &Context, grown: Bytes, shares: &[Share], capacity: Rate) -> Bytes {
-        let (ended, ended_let) = self.ended_let;
-        let slack = SLACK.max(capacity.bytes_in(cx.sample / SETTLING));
+    /// What of so much went beside its flows that were held back while others of them were not: these have no limit, so
+    /// that the connection has none, and whose bytes went nobody can tell. Nothing, where it is so much that no limit
+    /// stood.
+    fn along(&self, slack: Bytes, grown: Bytes, shares: &[Share]) -> Bytes {
         let let_go: Bytes = shares.iter().map(|share| share.most).sum();
-        if !(self.shared || shares.len() > 1) || grown > let_go + ended_let + slack {
+        if !(self.shared || shares.len() > 1) || grown > let_go + self.ended_let + slack {
             return Bytes::ZERO;
         }
         let covers = |share: &Share| {
             let most = with_slack(share.most);
             share.left.map_or(most, |left| with_slack(left).min(most))
         };
-        let along = grown - ended - shares.iter().map(covers).sum();
-        if along > slack { along } else { Bytes::ZERO }
+        grown - self.ended_held - shares.iter().map(covers).sum()
     }
 
     /// It carries flows of an application now.
@@ -96,25 +97,66 @@ pub(crate) struct Share {
     pub(crate) most: Bytes,
 }
 
-/// What stands against an application.
+/// Whether what was added to last then, as [`Context::awake`], stands still.
+fn stands(cx: &Context, at: Time) -> bool {
+    cx.awake.since(at) <= WHILE
+}
+
+/// What an application has sent, and what flows count as for it.
 #[derive(Default)]
-struct Debt {
-    /// What it has sent and not declared.
-    undeclared: Bytes,
-    /// What each of its flows counts as, at least.
+struct Owed {
+    sent: Bytes,
+    /// What each of the flows counts as, at least.
     floor: Bytes,
-    /// What went beside flows that were held back, and what each flow that shares a connection counts as, at least.
-    along: Bytes,
-    along_floor: Bytes,
-    /// What flows of it weigh that counted and that nobody saw, less those that were seen.
-    unseen: Span,
     /// When something was added last, as [`Context::awake`].
     at: Time,
 }
 
+impl Owed {
+    /// So much more was sent; whether flows count as more from now on.
+    fn add(&mut self, cx: &Context, more: Bytes) -> bool {
+        if !stands(cx, self.at) {
+            *self = Self::default();
+        }
+        self.sent += more;
+        self.at = cx.awake;
+        let is_passed = self.sent > self.floor;
+        if is_passed {
+            self.floor = self.sent * 2;
+        }
+        is_passed
+    }
+
+    /// What each of the flows counts as, at least, and what was sent.
+    fn standing(&self, cx: &Context) -> (Bytes, Bytes) {
+        if stands(cx, self.at) { (self.floor, self.sent) } else { (Bytes::ZERO, Bytes::ZERO) }
+    }
+}
+
+/// What stands against an application.
+#[derive(Default)]
+struct Debt {
+    /// What it has sent and not declared: for all its flows.
+    undeclared: Owed,
+    /// What went beside flows that were held back: for those that share a connection.
+    along: Owed,
+    /// What flows of it weigh that counted and that nobody saw, less those that were seen.
+    unseen: Span,
+    /// When something was added to that last, as [`Context::awake`].
+    unseen_at: Time,
+}
+
 impl Debt {
     fn stands(&self, cx: &Context) -> bool {
-        cx.awake.since(self.at) <= WHILE
+        [self.undeclared.at, self.along.at, self.unseen_at].into_iter().any(|at| stands(cx, at))
+    }
+
+    /// What flows of it weigh that nobody saw, for as long as that stands.
+    fn unseen(&mut self, cx: &Context) -> &mut Span {
+        if !stands(cx, self.unseen_at) {
+            self.unseen = Span::ZERO;
+        }
+        &mut self.unseen
     }
 }
 
@@ -123,34 +165,53 @@ impl Debt {
 pub(crate) struct Ledger {
     accounts: BTreeMap<Connection, Account>,
     debts: BTreeMap<Arc<str>, Debt>,
+    /// What went beside flows of an application that were held back, from one address within a sample, and since when,
+    /// as [`Context::awake`].
+    beside: BTreeMap<(Arc<str>, IpAddr), (Bytes, Time)>,
     swept: Time,
 }
 
 impl Ledger {
-    fn debt(&mut self, cx: &Context, of: &Arc<str>) -> &mut Debt {
-        let debt = self.debts.entry(Arc::clone(of)).or_default();
-        if !debt.stands(cx) {
-            *debt = Debt::default();
+    fn debt(&mut self, of: &Arc<str>) -> &mut Debt {
+        self.debts.entry(Arc::clone(of)).or_default()
+    }
+
+    /// So much went beside flows of an application that were held back, from an address. What of it counts: all but so
+    /// much in a sample, over all connections, as goes until limits stand.
+    fn beyond(
+        &mut self,
+        cx: &Context,
+        (of, from): (&Arc<str>, IpAddr),
+        along: Bytes,
+        slack: Bytes,
+    ) -> Bytes {
+        let (sum, since) =
+            self.beside.entry((Arc::clone(of), from)).or_insert((Bytes::ZERO, cx.awake));
+        // A sample comes in many reports where there are many connections.
+        if cx.awake.since(*since) >= cx.least() {
+            (*sum, *since) = (Bytes::ZERO, cx.awake);
         }
-        debt
+        let before = *sum - slack;
+        *sum += along;
+        *sum - slack - before
     }
 
     /// What each flow of an application counts as, at least, and what the application has sent and not declared.
     pub(crate) fn standing(&self, cx: &Context, of: &str) -> (Bytes, Bytes) {
-        let debt = self.debts.get(of).filter(|debt| debt.stands(cx));
-        debt.map_or((Bytes::ZERO, Bytes::ZERO), |debt| (debt.floor, debt.undeclared))
+        let debt = self.debts.get(of);
+        debt.map_or((Bytes::ZERO, Bytes::ZERO), |debt| debt.undeclared.standing(cx))
     }
 
     /// What each flow of an application that shares its connection counts as, at least, and what went beside such
     /// flows that were held back.
     pub(crate) fn along(&self, cx: &Context, of: &str) -> (Bytes, Bytes) {
-        let debt = self.debts.get(of).filter(|debt| debt.stands(cx));
-        debt.map_or((Bytes::ZERO, Bytes::ZERO), |debt| (debt.along_floor, debt.along))
+        let debt = self.debts.get(of);
+        debt.map_or((Bytes::ZERO, Bytes::ZERO), |debt| debt.along.standing(cx))
     }
 
     /// Whether flows of an application count from when they are seen only.
     pub(crate) fn is_doubted(&self, cx: &Context, of: &str) -> bool {
-        let debt = self.debts.get(of).filter(|debt| debt.stands(cx));
+        let debt = self.debts.get(of).filter(|debt| stands(cx, debt.unseen_at));
         debt.is_some_and(|debt| debt.unseen >= cx.sample * UNSEEN)
     }
 
@@ -165,9 +226,9 @@ impl Ledger {
     }
 
     fn less_unseen(&mut self, cx: &Context, of: &Arc<str>, less: Span) {
-        if let Some(debt) = self.debts.get_mut(of).filter(|debt| debt.stands(cx)) {
-            let left = debt.unseen.as_nanos().saturating_sub(less.as_nanos());
-            debt.unseen = Span::from_nanos(left);
+        if let Some(debt) = self.debts.get_mut(of) {
+            let unseen = debt.unseen(cx);
+            *unseen = unseen.saturating_sub(less);
         }
     }
 
@@ -180,15 +241,14 @@ impl Ledger {
         lived: Span,
         connections: &[Connection],
     ) {
-        let awake = cx.awake;
         for connection in connections {
             if let Some(account) = self.accounts.get_mut(connection) {
                 account.unseen += weight(cx, lived);
             }
         }
-        let debt = self.debt(cx, of);
-        debt.unseen += weight(cx, lived);
-        debt.at = awake;
+        let debt = self.debt(of);
+        *debt.unseen(cx) += weight(cx, lived);
+        debt.unseen_at = cx.awake;
     }
 
     /// A flow of a connection has ended, with so much `left` of what was declared, and may have carried as much of it as
@@ -212,8 +272,8 @@ impl Ledger {
         let most = capacity.bytes_in(lived);
         let carried = left.map_or(most, |left| with_slack(left).min(most));
         account.ended += carried;
-        account.ended_let.0 += carried.min(with_slack(let_go));
-        account.ended_let.1 += let_go;
+        account.ended_held += carried.min(with_slack(let_go));
+        account.ended_let += let_go;
         account.shared |= shared;
         account.open += lived;
         account.touched = cx.awake;
@@ -221,8 +281,8 @@ impl Ledger {
     }
 
     /// A connection is reported, which carries these flows of an application, or none now: since when, and what is left
-    /// of what was declared. An application that has sent
-    /// more than it had declared, by so much that all its flows count as more from now on.
+    /// of what was declared. An application that has sent more than it had declared, by so much that all its flows count
+    /// as more from now on.
     pub(crate) fn settle(
         &mut self,
         cx: &Context,
@@ -249,7 +309,8 @@ impl Ledger {
         let is_endless = shares.iter().any(|share| share.left.is_none());
         let open = (account.open + longest).min(cx.now.since(account.at));
         let mut rest = grown.min(capacity.bytes_in(open) + SLACK);
-        let along = account.along(cx, rest, shares, capacity);
+        let slack = SLACK.max(capacity.bytes_in(cx.sample / SETTLING));
+        let along = account.along(slack, rest, shares);
         rest = rest - account.ended;
         for left in shares.iter_mut().filter_map(|share| share.left.as_mut()) {
             let carried = rest.min(with_slack(*left));
@@ -257,33 +318,26 @@ impl Ledger {
         }
         account.delivered = Some(delivered);
         (account.ended, account.open) = (Bytes::ZERO, Span::ZERO);
-        (account.ended_let, account.shared) = ((Bytes::ZERO, Bytes::ZERO), false);
+        (account.ended_held, account.ended_let) = (Bytes::ZERO, Bytes::ZERO);
+        account.shared = false;
         (account.at, account.touched) = (cx.now, cx.awake);
         let unseen = core::mem::take(&mut account.unseen);
-        let (of, awake) = (Arc::clone(&account.of), cx.awake);
+        let of = Arc::clone(&account.of);
         if grown > Bytes::ZERO {
             // They were there after all.
             self.less_unseen(cx, &of, unseen);
         }
         let undeclared = if is_endless { Bytes::ZERO } else { rest };
         if along > undeclared {
-            let debt = self.debt(cx, &of);
-            debt.along += along - undeclared;
-            debt.at = awake;
-            if debt.along > debt.along_floor {
-                debt.along_floor = debt.along * 2;
+            let from = (&of, connection.source.ip());
+            let beyond = self.beyond(cx, from, along - undeclared, slack);
+            if beyond > Bytes::ZERO {
+                self.debt(&of).along.add(cx, beyond);
             }
         }
-        if undeclared <= SLACK {
+        if undeclared <= SLACK || !self.debt(&of).undeclared.add(cx, rest) {
             return None;
         }
-        let debt = self.debt(cx, &of);
-        debt.undeclared += rest;
-        debt.at = awake;
-        if debt.undeclared <= debt.floor {
-            return None;
-        }
-        debt.floor = debt.undeclared * 2;
         Some(of)
     }
 
@@ -303,6 +357,7 @@ impl Ledger {
             self.swept = cx.awake;
             self.accounts.retain(|_, account| cx.awake.since(account.touched) <= cx.patience());
             self.debts.retain(|_, debt| debt.stands(cx));
+            self.beside.retain(|_, (_, since)| cx.awake.since(*since) <= cx.sample);
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::applications::tenants::Tenants;
 use crate::budget::Budget;
 use crate::context::Context;
 use crate::contradictions::Contradictions;
+use crate::desired::LetGo;
 use crate::gauge::Gauge;
 use crate::message::ChannelId;
 
@@ -93,8 +94,8 @@ pub(crate) struct Flow {
     pub(crate) size: Option<Bytes>,
     /// What is left of what was declared, whatever it counts as; `None` of a stream.
     left: Option<Bytes>,
-    /// What its limits had let it send when its connection was reported last.
-    let_go: Bytes,
+    /// What it had been let send when its connection was reported last.
+    let_go: LetGo,
     /// What was declared and measured otherwise.
     pub(crate) contradicted: Option<Lie>,
     /// Payload that reached the receiver since the flow began.
@@ -141,7 +142,7 @@ impl Flow {
             begun: 0,
             size,
             left: size,
-            let_go: Bytes::ZERO,
+            let_go: LetGo::default(),
             contradicted: None,
             delivered: Bytes::ZERO,
             base: (!selector.is_exact()).then_some(Bytes::ZERO),
@@ -307,8 +308,8 @@ enum Sharing {
     Many {
         /// In the order in which they began.
         flows: Vec<FlowId>,
-        /// The application that has declared them all.
-        of: Option<Arc<str>>,
+        /// How many of them each application has declared, and nobody.
+        of: BTreeMap<Option<Arc<str>>, usize>,
     },
 }
 
@@ -320,26 +321,40 @@ impl Sharing {
         }
     }
 
-    /// Takes in a flow of an application; `before`: whose those are that were there.
-    fn push(&mut self, flow: FlowId, own: Option<Arc<str>>, before: Option<Arc<str>>) {
-        let of = own.filter(|own| before.as_ref() == Some(own));
+    /// Takes in a flow of an application; `first`: whose the only one is that was there.
+    fn push(&mut self, flow: FlowId, own: Option<Arc<str>>, first: Option<Arc<str>>) {
         match self {
-            Self::One(first) => *self = Self::Many { flows: alloc::vec![*first, flow], of },
-            Self::Many { flows, of: all } => {
+            Self::One(one) => {
+                let mut of = BTreeMap::from([(first, 1)]);
+                *of.entry(own).or_default() += 1;
+                *self = Self::Many { flows: alloc::vec![*one, flow], of };
+            }
+            Self::Many { flows, of } => {
                 flows.push(flow);
-                *all = of;
+                *of.entry(own).or_default() += 1;
             }
         }
     }
 
-    /// Takes a flow out, which began then; whether none is left.
-    fn remove(&mut self, flow: FlowId, begun: u64, began: impl Fn(FlowId) -> Option<u64>) -> bool {
+    /// Takes a flow of an application out, which began then; whether none is left.
+    fn remove(
+        &mut self,
+        (flow, own): (FlowId, Option<Arc<str>>),
+        begun: u64,
+        began: impl Fn(FlowId) -> Option<u64>,
+    ) -> bool {
         match self {
             Self::One(only) => *only == flow,
-            Self::Many { flows, .. } => {
+            Self::Many { flows, of } => {
                 let place = |id: &FlowId| if *id == flow { begun } else { began(*id).unwrap_or(0) };
                 if let Ok(at) = flows.binary_search_by_key(&begun, place) {
                     flows.remove(at);
+                    if let Entry::Occupied(mut number) = of.entry(own) {
+                        *number.get_mut() -= 1;
+                        if *number.get() == 0 {
+                            number.remove();
+                        }
+                    }
                 }
                 if let [only] = **flows {
                     *self = Self::One(only);
@@ -566,6 +581,7 @@ impl Registry {
 
     /// Forgets a flow; whether it was the last that was declared just so.
     pub(crate) fn remove_flow(&mut self, id: FlowId) -> Option<(Flow, bool)> {
+        let own = self.application_of(id).cloned();
         let flow = self.flows.get_mut(id.index()).and_then(Option::take)?;
         match &flow.owner {
             Some((job, name)) => {
@@ -583,7 +599,7 @@ impl Registry {
             Entry::Vacant(_) => true,
             Entry::Occupied(mut sharing) => {
                 let began = |id: FlowId| Some(self.flows.get(id.index())?.as_ref()?.begun);
-                let is_last = sharing.get_mut().remove(id, flow.begun, began);
+                let is_last = sharing.get_mut().remove((id, own), flow.begun, began);
                 if is_last {
                     sharing.remove();
                 }
@@ -689,7 +705,10 @@ impl Registry {
     pub(crate) fn declared_by(&self, declared: &Selector) -> Option<&Arc<str>> {
         match self.by_selector.get(declared)? {
             Sharing::One(id) => self.application_of(*id),
-            Sharing::Many { of, .. } => of.as_ref(),
+            Sharing::Many { of, .. } => {
+                let first = of.first_key_value().filter(|_| of.len() == 1);
+                first.and_then(|(application, _)| application.as_ref())
+            }
         }
     }
 
@@ -808,16 +827,16 @@ impl Registry {
         report: &ConnectionReport,
         before: Bytes,
         capacity: Rate,
-        (let_go, is_held): (impl Fn(FlowId) -> Bytes, bool),
+        let_go: impl Fn(FlowId) -> LetGo,
     ) -> Option<Arc<str>> {
         let (connection, delivered) = (report.connection, report.delivered_bytes);
         // What those are let that join several connections isn't let each of these.
-        let is_held = is_held && !self.sharing(&connection.into()).is_empty();
+        let is_exact = !self.sharing(&connection.into()).is_empty();
         let ids = Vec::from(self.carried_by(&connection));
         let of = ids.first().and_then(|id| self.application_of(*id)).cloned();
         let owned = ids.iter().filter_map(|id| Some((*id, self.flow(*id)?)));
         let shares = owned.filter(|(_, flow)| flow.owner.is_some()).map(|(id, flow)| {
-            let most = if is_held { let_go(id) - flow.let_go } else { Bytes::MAX };
+            let most = if is_exact { let_go(id).since(flow.let_go, capacity) } else { Bytes::MAX };
             Share { since: flow.since, left: flow.left, most }
         });
         let mut shares: Vec<Share> = shares.collect();
@@ -837,14 +856,15 @@ impl Registry {
 
     /// A declared flow ends: what its connections may have carried of it is noted, and whether it was ever seen, where
     /// an agent would have told.
-    pub(crate) fn note_end(&mut self, cx: &Context, id: FlowId, capacity: Rate, let_go: Bytes) {
+    pub(crate) fn note_end(&mut self, cx: &Context, id: FlowId, capacity: Rate, let_go: LetGo) {
         let Some((flow, of)) = self.flow(id).zip(self.application_of(id).cloned()) else {
             return;
         };
         let (since, left, selector) = (flow.since, flow.left, flow.selector);
         let (seen, noted, lived) = (flow.is_seen(), flow.noted, cx.now.since(flow.since));
         let carriers: Vec<Connection> = self.carriers(&selector).collect();
-        let most = if selector.is_exact() { let_go - flow.let_go } else { Bytes::MAX };
+        let since_last = let_go.since(flow.let_go, capacity);
+        let most = if selector.is_exact() { since_last } else { Bytes::MAX };
         let shared = selector.is_exact() && self.sharing(&selector).len() > 1;
         for connection in &carriers {
             let share = Share { since, left, most };

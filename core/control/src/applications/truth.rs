@@ -9,7 +9,9 @@
 //! send and we don't hold the flow back: then what waits is what the kernel has. A program that
 //! really has data to send keeps its socket's buffer filled.
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
+use alloc::vec::Vec;
 
 use model::{Declared, FlowId, JobId, NodeId, TaskId};
 use units::Bytes;
@@ -44,25 +46,36 @@ impl Registry {
         true
     }
 
-    /// What a job that has declared sizes really moves between two hosts, as messages for a policy.
+    /// Whether a job has declared sizes.
+    pub(crate) fn has_sizes(&self, job: JobId) -> bool {
+        self.job(job).is_some_and(|job| !job.sizes.is_empty())
+    }
+
+    /// What a job really moves between these pairs of hosts, as messages for a policy.
     pub(crate) fn corrected_sizes(
         &self,
         job: JobId,
-        src: NodeId,
-        dst: NodeId,
-    ) -> Option<[Declared; 3]> {
-        let record = self.job(job).filter(|job| !job.sizes.is_empty())?;
-        let flows = record.flows.values().filter_map(|id| self.flow(*id));
-        let between = flows.filter(|flow| flow.ends == (src, dst));
-        let bytes: Bytes = between.map(|flow| flow.size.unwrap_or(flow.delivered)).sum();
-        // A node's number is below 2²², the most that a topology holds.
-        let map = TaskId(OWN_TASKS | src.0);
-        let reduce = TaskId(OWN_TASKS | 1 << 24 | dst.0);
-        Some([
-            Declared::TaskHost { job, task: map, host: src },
-            Declared::TaskHost { job, task: reduce, host: dst },
-            Declared::Size { job, map, reduces: vec![(reduce, bytes)] },
-        ])
+        between: &BTreeSet<(NodeId, NodeId)>,
+    ) -> Vec<Declared> {
+        let ids = self.job(job).into_iter().flat_map(|job| job.flows.values());
+        let mut moved: BTreeMap<_, Bytes> =
+            between.iter().map(|ends| (*ends, Bytes::ZERO)).collect();
+        for flow in ids.filter_map(|id| self.flow(*id)) {
+            if let Some(bytes) = moved.get_mut(&flow.ends) {
+                *bytes += flow.size.unwrap_or(flow.delivered);
+            }
+        }
+        let told = moved.into_iter().flat_map(|((src, dst), bytes)| {
+            // A node's number is below 2²², the most that a topology holds.
+            let map = TaskId(OWN_TASKS | src.0);
+            let reduce = TaskId(OWN_TASKS | 1 << 24 | dst.0);
+            [
+                Declared::TaskHost { job, task: map, host: src },
+                Declared::TaskHost { job, task: reduce, host: dst },
+                Declared::Size { job, map, reduces: vec![(reduce, bytes)] },
+            ]
+        });
+        told.collect()
     }
 
     /// What waits at the sender of a stream that was measured lately and declares so much, and whether
@@ -165,14 +178,17 @@ mod tests {
         let size = Some(Bytes::new(5 * MEGA));
         let flow = Flow::new(Some((job, "2".into())), connection.into(), other, size, Time::ZERO);
         registry.add_flow(flow).expect("there is room");
-        let corrected = |registry: &Registry, (src, dst)| registry.corrected_sizes(job, src, dst);
-        assert_eq!(corrected(&registry, other), None, "it has declared no sizes");
-        let record = registry.job_mut(job).expect("it is there");
-        record.sizes.insert(TaskId(0), vec![]);
-        for ((src, dst), bytes) in [((NodeId(0), NodeId(1)), MEGA), (other, 5 * MEGA)] {
-            let [.., size] = corrected(&registry, (src, dst)).expect("it has sizes");
-            let Declared::Size { reduces, .. } = size else { panic!("{size:?}") };
-            assert_eq!(reduces, [(TaskId(OWN_TASKS | 1 << 24 | dst.0), Bytes::new(bytes))]);
-        }
+        assert!(!registry.has_sizes(job));
+        registry.job_mut(job).expect("it is there").sizes.insert(TaskId(0), vec![]);
+        assert!(registry.has_sizes(job));
+        let between = BTreeSet::from([(NodeId(0), NodeId(1)), other]);
+        let told = registry.corrected_sizes(job, &between);
+        let size = |told: &Declared| match told {
+            Declared::Size { reduces, .. } => Some(reduces.clone()),
+            _ => None,
+        };
+        let reduce = |dst: u32, bytes| vec![(TaskId(OWN_TASKS | 1 << 24 | dst), Bytes::new(bytes))];
+        let sizes: Vec<_> = told.iter().filter_map(size).collect();
+        assert_eq!(sizes, [reduce(1, MEGA), reduce(2, 5 * MEGA)]);
     }
 }

@@ -59,7 +59,13 @@ impl Controller {
                 }
             }
             Announcement::Flow(id) => self.begin_flow(id),
-            Announcement::Resized(id) => self.enter_again(id),
+            Announcement::Resized(id) => {
+                self.enter_again(id);
+                if self.registry.flow(id).is_some_and(|flow| flow.contradicted.is_some()) {
+                    self.correct_sizes(id);
+                }
+                self.share(id);
+            }
             Announcement::FlowComplete(id) => {
                 if let Some(job) = self.registry.flow(id).and_then(Flow::job) {
                     self.tell(Declared::FlowComplete { job, flow: id });
@@ -81,6 +87,7 @@ impl Controller {
         let exact = selector.filter(Selector::is_exact);
         let was_seen = exact.is_some_and(|exact| self.take_over(&exact.connection, id));
         self.desired.begin(self.context.now, id);
+        self.note_withheld(id);
         self.admit_flow(id);
         self.pin(id);
         self.touch(id);
@@ -88,7 +95,7 @@ impl Controller {
             self.tell(request);
         }
         if self.registry.flow(id).is_some_and(|flow| flow.contradicted.is_some()) {
-            self.tell_corrected(id);
+            self.correct_sizes(id);
         }
         if was_seen {
             self.tell_opened(id);
@@ -107,6 +114,7 @@ impl Controller {
             self.forget_flow(flow);
         }
         self.registry.remove_job(job);
+        self.corrections.remove(&job);
     }
 
     /// Forgets a flow and whatever holds it.
@@ -144,7 +152,7 @@ impl Controller {
     /// Sets right what an application says of a stream by what was measured lately.
     fn correct(&mut self, sample: &mut StreamSample) {
         let (awake, fresh) = (self.context.awake, self.context.lately());
-        let limit = self.desired.intention(sample.flow).limit;
+        let limit = self.desired.intention(sample.flow).limit();
         let Some(flow) = self.registry.flow_mut(sample.flow) else {
             return;
         };

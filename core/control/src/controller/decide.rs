@@ -22,6 +22,7 @@ impl Controller {
     /// Appends to `out` what is to be done after all that was observed since the last decision: limits
     /// that one input changes and another changes back are not told.
     pub fn decide(&mut self, out: &mut Vec<Output>) {
+        self.tell_corrections();
         for directive in self.decider.decide(self.context.now, &self.view.network) {
             self.counters.directives += 1;
             self.take_in(directive);
@@ -68,6 +69,15 @@ impl Controller {
         self.desired.intend(flow, change);
         self.registry.wanted(flow);
         self.touch(flow);
+    }
+
+    /// Nothing is wanted for a flow.
+    pub(super) fn free(&mut self, flow: FlowId) {
+        let now = self.context.now;
+        self.intend(flow, |wanted| {
+            wanted.set_limit(now, None);
+            wanted.priority = 0;
+        });
     }
 
     /// The grants of a flow's connections may have changed.
@@ -280,7 +290,7 @@ impl Controller {
         self.rollout.unpin_all(&self.context, &mut self.switches, connection);
         for id in self.registry.flows().map(|(id, _)| id).collect::<Vec<_>>() {
             self.count(id);
-            if self.desired.intention(id).limit.is_some() {
+            if self.desired.intention(id).limit().is_some() {
                 // The first switch of its path may be another one.
                 self.touch(id);
             }

@@ -238,6 +238,9 @@ impl Answers<'_> {
                 let id = LinkId(number);
                 let load = loads.get(&id).cloned().unwrap_or_default();
                 let known = &self.view.links[id.index()];
+                // What nobody sends needs no measurement.
+                let measured_bps =
+                    if load.flows.is_empty() { Some(Rate::ZERO) } else { load.measured };
                 LinkStatus {
                     from: self.view.node_name(link.from).into(),
                     to: self.view.node_name(link.to).into(),
@@ -248,7 +251,7 @@ impl Answers<'_> {
                     flows: load.flows.len(),
                     limited_bps: load.limited,
                     enforced_bps: load.enforced,
-                    measured_bps: load.measured,
+                    measured_bps,
                     congested: known.congested,
                 }
             })
@@ -547,7 +550,7 @@ impl Answers<'_> {
             let carriers = self.registry.carriers(&flow.selector).count().max(1);
             Rate::from_bps(rate.as_bps().saturating_mul(carriers as u64))
         });
-        let own = self.desired.intention(id).limit;
+        let own = self.desired.intention(id).limit();
         [own, self.share(flow), by_hand].into_iter().flatten().min()
     }
 

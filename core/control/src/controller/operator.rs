@@ -228,6 +228,14 @@ impl Controller {
         self.orders.frozen.is_some() || self.is_drained(ends)
     }
 
+    /// Notes whether a flow's limit is not to be in force.
+    pub(super) fn note_withheld(&mut self, id: FlowId) {
+        if let Some(flow) = self.registry.flow(id) {
+            let withheld = self.is_withheld(flow.ends);
+            self.desired.withhold(self.context.now, id, withheld);
+        }
+    }
+
     /// Whether a cap of a flow's window where a link begins, or what is for all over the link, is not to be in force.
     pub(super) fn is_uncapped(&self, link: LinkId, flow: Option<FlowId>) -> bool {
         let ends = match flow {
@@ -250,6 +258,7 @@ impl Controller {
     fn apply_anew(&mut self) {
         for id in self.registry.flows_by_age() {
             self.registry.wanted(id);
+            self.note_withheld(id);
             self.touch(id);
         }
         self.desired.touch_pairs();
@@ -289,7 +298,7 @@ impl Controller {
             if open {
                 self.tell(Measured::Closed { flow: id });
             }
-            self.intend(id, |wanted| (wanted.limit, wanted.priority) = (None, 0));
+            self.free(id);
             for link in self.desired.links_capping(id).collect::<Vec<_>>() {
                 self.cap_window(link, Some(id), None);
             }

@@ -374,8 +374,12 @@ impl Controller {
         }
         let mut flows: BTreeMap<FlowId, Sum> = BTreeMap::new();
         let mut pairs: BTreeMap<(NodeId, NodeId), Sum> = BTreeMap::new();
-        let (mut refused, mut lied) = (None, BTreeSet::new());
+        let (mut refused, mut lied, mut told) = (None, BTreeSet::new(), BTreeSet::new());
         for report in reports {
+            // A sample says of each connection once how it stands.
+            if !told.insert(report.connection) {
+                continue;
+            }
             // Loopback, a container, another network: no host of ours has the address.
             if self.view.host_at(report.connection.source.ip()).is_none() {
                 continue;
@@ -637,7 +641,7 @@ impl Controller {
         }
         self.counters.contradictions += 1;
         self.enter_again(id);
-        self.tell_corrected(id);
+        self.correct_sizes(id);
     }
 
     /// Has a flow end for the policy, and enter again with the size that it has now.

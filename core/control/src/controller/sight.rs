@@ -71,8 +71,8 @@ impl Controller {
         if is_doubted && self.agents.would_report(&self.context, src) {
             self.set_parked(id, true);
         }
-        let is_shared = || of.is_none() || self.registry.declared_by(&selector) != of.as_ref();
-        if selector.is_exact() && is_shared() {
+        let is_anothers = || of.is_none() || self.registry.declared_by(&selector) != of.as_ref();
+        if selector.is_exact() && is_anothers() {
             let others = self.registry.sharing(&selector).iter().copied();
             let is_ghost = |id: &FlowId| {
                 let name = self.registry.application_of(*id);
@@ -181,11 +181,8 @@ impl Controller {
         let capacity = self.capacity_from(ends.map(|(src, _)| src));
         let before = last.unwrap_or(before);
         let (now, desired) = (self.context.now, &self.desired);
-        // Not where operators have set free what is held.
-        let is_held = !self.orders.withholds();
-        let let_go = |id| desired.intention(id).let_go(now, capacity);
-        let held = (let_go, is_held);
-        let lied = self.registry.settle(&self.context, report, before, capacity, held);
+        let let_go = |id| desired.intention(id).let_go(now);
+        let lied = self.registry.settle(&self.context, report, before, capacity, let_go);
         let sharing = self.registry.sharing(&report.connection.into());
         if sharing.len() > 1 {
             self.raise_along(&Vec::from(sharing));
@@ -195,29 +192,38 @@ impl Controller {
 
     /// These flows share a connection: they count as more, where what such flows were held to went beside them.
     fn raise_along(&mut self, flows: &[FlowId]) {
-        let of = flows.first().and_then(|id| self.registry.application_of(*id));
-        let along = of
-            .map_or((Bytes::ZERO, Bytes::ZERO), |of| self.registry.ledger.along(&self.context, of));
-        if along.0 == Bytes::ZERO {
-            return;
-        }
-        for id in flows {
-            if self.registry.flow_mut(*id).is_some_and(|flow| flow.raise_along(along)) {
-                self.enter_again(*id);
-                self.tell_corrected(*id);
-            }
+        for &id in flows {
+            let Some(of) = self.registry.application_of(id).cloned() else {
+                continue;
+            };
+            let along = self.registry.ledger.along(&self.context, &of);
+            self.count_as_more(id, &of, |flow| flow.raise_along(along));
         }
     }
 
-    /// A flow is declared that isn't the first of its connection.
+    /// A flow of an application counts as more, if `raise` says that it does.
+    fn count_as_more(&mut self, id: FlowId, of: &str, raise: impl FnOnce(&mut Flow) -> bool) {
+        let Some(flow) = self.registry.flow_mut(id) else {
+            return;
+        };
+        let is_first = flow.contradicted.is_none();
+        if raise(flow) {
+            self.registry.note_raised(of, is_first);
+            self.counters.contradictions += 1;
+            self.enter_again(id);
+            self.correct_sizes(id);
+        }
+    }
+
+    /// A flow is declared, or has another size, and may share its connection.
     pub(super) fn share(&mut self, id: FlowId) {
         let Some(selector) = self.registry.flow(id).map(|flow| flow.selector) else {
             return;
         };
         let sharing = self.registry.sharing(&selector);
-        if let ([first, .., last], true) = (sharing, selector.is_exact()) {
-            // Of the first it was not known that it would share. All between have been here.
-            let both = [*first, *last];
+        if let ([first, _, ..], true) = (sharing, selector.is_exact()) {
+            // Of the first it was not known that it would share. All others have been here.
+            let both = [*first, id];
             self.raise_along(&both);
         }
     }
@@ -234,28 +240,27 @@ impl Controller {
         let jobs = jobs.into_iter().filter_map(|job| self.registry.job(*job));
         let flows: Vec<FlowId> = jobs.flat_map(|job| job.flows.values()).copied().collect();
         for id in flows {
-            let Some(flow) = self.registry.flow_mut(id) else {
-                continue;
-            };
-            let is_first = flow.contradicted.is_none();
-            if flow.raise(standing) {
-                self.registry.note_raised(of, is_first);
-                self.counters.contradictions += 1;
-                self.enter_again(id);
-                self.tell_corrected(id);
-            }
+            self.count_as_more(id, of, |flow| flow.raise(standing));
         }
     }
 
-    /// Tells a policy that goes by declared sizes what a flow counts as.
-    pub(super) fn tell_corrected(&mut self, id: FlowId) {
-        let Some((job, (src, dst))) =
-            self.registry.flow(id).and_then(|flow| Some((flow.job()?, flow.ends)))
-        else {
+    /// A policy that goes by declared sizes is to be told what a flow counts as: once for all of its job, before the
+    /// policy decides.
+    pub(super) fn correct_sizes(&mut self, id: FlowId) {
+        let Some(flow) = self.registry.flow(id) else {
             return;
         };
-        for declared in self.registry.corrected_sizes(job, src, dst).into_iter().flatten() {
-            self.tell(declared);
+        if let Some(job) = flow.job().filter(|job| self.registry.has_sizes(*job)) {
+            self.corrections.entry(job).or_default().insert(flow.ends);
+        }
+    }
+
+    /// Tells the policy what is to be told of sizes.
+    pub(super) fn tell_corrections(&mut self) {
+        for (job, between) in core::mem::take(&mut self.corrections) {
+            for declared in self.registry.corrected_sizes(job, &between) {
+                self.tell(declared);
+            }
         }
     }
 
@@ -264,7 +269,7 @@ impl Controller {
         let src = self.registry.flow(id).filter(|flow| flow.owner.is_some()).map(|f| f.ends.0);
         if src.is_some_and(|src| self.agents.would_report(&self.context, src)) {
             let capacity = self.capacity_from(src);
-            let let_go = self.desired.intention(id).let_go(self.context.now, capacity);
+            let let_go = self.desired.intention(id).let_go(self.context.now);
             self.registry.note_end(&self.context, id, capacity, let_go);
         }
     }

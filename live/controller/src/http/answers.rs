@@ -1,5 +1,7 @@
 //! Answers of every kind: what was asked for, or one object that says what is wrong and what to do.
 
+use std::time::Instant;
+
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -105,7 +107,7 @@ pub fn may_act(admission: &Admission, role: Role, name: &str) -> Result<(), Wron
         None => Ok(()),
         Some(identity) if identity.role == role && identity.name == name => Ok(()),
         Some(identity) => {
-            admission.forbidden(&format_args!("to act as {role} {name}"));
+            admission.forbidden(&format_args!("to act as {role} {name}"), Instant::now());
             let reason = format!("you are {identity}; show a certificate of {role} {name}");
             Err(Wrong::new(StatusCode::FORBIDDEN, role.name(), reason))
         }
@@ -118,7 +120,7 @@ pub fn may_order(admission: &Admission) -> Result<(), Wrong> {
         None => Ok(()),
         Some(identity) if identity.role == Role::Operator => Ok(()),
         Some(identity) => {
-            admission.forbidden(&"an order");
+            admission.forbidden(&"an order", Instant::now());
             let only_reads = if identity.role == Role::Viewer { ", who may only read" } else { "" };
             let reason =
                 format!("you are {identity}{only_reads}; show a certificate of an operator");

@@ -232,7 +232,7 @@ pub(super) fn on_its_way(asks: &Arc<Tenant>, body: Vec<u8>, kind: &'static str) 
     Ok(([(CONTENT_TYPE, kind)], body).into_response())
 }
 
-/// The same as JSON, of what is soon written.
+/// The same of an answer that is short enough to be written as JSON here.
 pub(super) fn in_json<T: Serialize>(asks: &Arc<Tenant>, answer: &T) -> Answer {
     on_its_way(asks, serde_json::to_vec(answer).map_err(unsaid)?, "application/json")
 }

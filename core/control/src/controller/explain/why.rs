@@ -15,7 +15,7 @@ use super::{Answers, Load, MAY_STAND, Standing, UNSEEN, terms};
 use crate::agents::Agent;
 use crate::applications::registry::Flow;
 use crate::config::Enforcement;
-use crate::desired::{Grant, Intention};
+use crate::desired::Grant;
 use crate::orders::by;
 use crate::status::{
     Bottleneck, FlowExplanation, JobExplanation, ObjectivePart, ObjectiveStatus, Rival, SharedLink,
@@ -172,7 +172,8 @@ impl Answers<'_> {
         bottleneck: Option<&Bottleneck>,
     ) -> String {
         let policy = &self.decider.name;
-        let Intention { limit, priority, .. } = self.desired.intention(id);
+        let intention = self.desired.intention(id);
+        let (limit, priority) = (intention.limit(), intention.priority);
         let mut why = match limit {
             _ if pathless => String::from("no path leads from its source to its destination"),
             None => {
@@ -242,7 +243,7 @@ impl Answers<'_> {
         if grant.priority > 0 {
             all.push(self.by_class(flow));
         }
-        if grant.rate.is_none() && self.desired.intention(id).limit.is_some() {
+        if grant.rate.is_none() && self.desired.intention(id).limit().is_some() {
             all.push("nobody: another flow of its connection has no limit".to_string());
         }
         if let Some(why) = self.withheld(flow.ends) {
