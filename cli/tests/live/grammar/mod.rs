@@ -326,16 +326,19 @@ async fn fuzz(surface: Surface) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "judged by time: make grammar"]
 async fn applications_say_anything() {
     fuzz(Surface::Northbound).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "judged by time: make grammar"]
 async fn agents_say_anything() {
     fuzz(Surface::Agent).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "judged by time: make grammar"]
 async fn switches_say_anything() {
     fuzz(Surface::Switch).await;
 }
