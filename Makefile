@@ -188,9 +188,9 @@ leases: setup-build-lab
 	LEASE_KILLS=$${LEASE_KILLS:-200} cargo test --profile quick --locked --package watermaster --test live \
 		-- --nocapture --exact leases::no_limit_outlives_its_lease_whoever_dies
 
-## grammar: what peers may say in any order to a running daemon, each kind for ten minutes (GRAMMAR_SECONDS=n, GRAMMAR_SEED=n)
+## grammar: what peers may say in any order to a running daemon, each kind for ten minutes (GRAMMAR_SECONDS=n, GRAMMAR_SEED=n, PROFILE=dev)
 grammar: setup-build
-	GRAMMAR_SECONDS=$${GRAMMAR_SECONDS:-600} cargo test --profile quick --locked --package watermaster --test live \
+	GRAMMAR_SECONDS=$${GRAMMAR_SECONDS:-600} cargo test --profile $${PROFILE:-quick} --locked --package watermaster --test live \
 		-- --nocapture --test-threads=1 --ignored grammar::
 
 ## faults: daemons and Open vSwitch are hurt while real connections run; what traffic suffers (root)

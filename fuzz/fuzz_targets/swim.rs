@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use model::NodeId;
 use units::{Bytes, Span, Time};
-use workload::{Sample, Tasks, swim};
+use workload::{Draft, Reduces, Sample, Tasks, swim};
 
 fuzz_target!(|data: &[u8]| {
     let mut last = Time::ZERO;
@@ -33,6 +33,8 @@ fuzz_target!(|data: &[u8]| {
         sample: 0,
         tasks: Tasks {
             block: Bytes::new(1 << 20),
+            // Both rules, by what the trace says of itself.
+            reduces: if data.len() % 2 == 0 { Reduces::Slots(12) } else { Reduces::Swim(6) },
             skew: 1.0,
             map_spread: Span::from_secs(1),
             ..Tasks::for_nodes(6)
@@ -45,7 +47,14 @@ fuzz_target!(|data: &[u8]| {
     };
     for (job, entry) in taken.jobs.iter().zip(&shuffling) {
         // As many nodes as in the trace: nothing is scaled.
-        let plan = sample.tasks.plan(entry.map_input, entry.shuffle);
+        let draft = Draft {
+            arrival: entry.submit,
+            class: None,
+            input: entry.map_input,
+            shuffle: entry.shuffle,
+            output: entry.output,
+        };
+        let plan = sample.tasks.plan(&draft);
         let planned: Bytes = plan.sizes.iter().flatten().copied().sum();
         assert_eq!(planned, entry.shuffle, "bytes were lost");
         assert!(job.size() > Bytes::ZERO && job.size() <= entry.shuffle);

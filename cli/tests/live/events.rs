@@ -65,7 +65,10 @@ async fn who_follows_with_a_certificate_that_is_revoked_ends() {
     };
     let mut follower = follow();
     let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
-    lines.find(|line| line.as_ref().unwrap().contains("controller ready")).expect("it ends").unwrap();
+    lines
+        .find(|line| line.as_ref().unwrap().contains("controller ready"))
+        .expect("it ends")
+        .unwrap();
     let revoke = daemon.command(&[
         "certs",
         "--directory",

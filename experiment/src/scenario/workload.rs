@@ -13,7 +13,8 @@ use units::{Bytes, Rate, Span};
 use workload::stream::{Stream, StreamRun};
 use workload::{
     Cdf, Cluster, Datagrams, Draft, Error, Gather, Incast, ParameterError, Pattern, Poisson,
-    Reduces, Running, Sample, Shuffle, SizeDistribution, Tasks, all_to_all, coflow, load, permutation, swim,
+    Reduces, Running, Sample, Shuffle, SizeDistribution, Tasks, all_to_all, coflow, load,
+    permutation, swim,
 };
 
 use super::amounts::{bytes, count, file, span};

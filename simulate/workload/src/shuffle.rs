@@ -63,7 +63,8 @@ impl Shuffle {
         let mut arrivals = Stream::named(seed, "arrival");
         let mut arrival = Time::ZERO;
         let drafts = classes.into_iter().zip(sizes).map(|(class, size)| {
-            let draft = Draft { arrival, class: Some(class), input: size, shuffle: size, output: size };
+            let draft =
+                Draft { arrival, class: Some(class), input: size, shuffle: size, output: size };
             let gaps: f64 = arrivals.sample(Exp1);
             arrival += Span::from_secs_f64(gaps * self.mean_gap.as_secs_f64());
             draft

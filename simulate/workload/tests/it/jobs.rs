@@ -275,8 +275,12 @@ fn a_job_never_stays_within_a_host() {
 /// 1000 jobs of 2²⁰ map-reduce pairs each are refused before any is made.
 #[test]
 fn flows_are_bounded() {
-    let slots =
-        Tasks { block: Bytes::new(1), most_maps: 1024, reduces: Reduces::Slots(1024), ..Tasks::for_nodes(2) };
+    let slots = Tasks {
+        block: Bytes::new(1),
+        most_maps: 1024,
+        reduces: Reduces::Slots(1024),
+        ..Tasks::for_nodes(2)
+    };
     let few = Shuffle { tasks: slots, mean_bytes: Bytes::new(1), ..shuffle(1000) };
     assert!(few.jobs(&hosts(2), 1).is_ok());
     let many = Shuffle { mean_bytes: Bytes::new(1_000_000_000), ..few };
