@@ -19,7 +19,21 @@ if [ -z "${WATERMASTER-}" ]; then
     as_user cargo build --profile quick --locked --package watermaster
     WATERMASTER=${CARGO_TARGET_DIR:-target}/quick/watermaster
 fi
-as_user mvn -q -B -f plugins/pom.xml install -DskipTests
+# Maven takes half a minute to find that nothing has changed since what is installed was built here.
+built=plugins/spark/target/watermaster-spark-0.1.0.jar
+installed() {
+    [ -e "$built" ] || return 1
+    [ -z "$(find plugins/pom.xml plugins/*/pom.xml plugins/*/src -newer "$built")" ] || return 1
+    for jar in plugins/*/target/watermaster-*-0.1.0.jar; do
+        own=$(basename "$jar" -0.1.0.jar)
+        cmp -s "$jar" "$(getent passwd "$user" | cut -d: -f6)/.m2/repository/io/watermaster/$own/0.1.0/$own-0.1.0.jar" ||
+            return 1
+    done
+}
+if ! installed; then
+    as_user mvn -q -B -f plugins/pom.xml install -DskipTests
+    as_user touch "$built"
+fi
 name=engines$$
 folder=/run/watermaster/lab/$name
 work=$(mktemp -d)

@@ -217,10 +217,12 @@ impl Task<'_> {
             applications: &applications,
             until: engine.until,
             seed: scenario.seed,
+            policy: &self.policy.label,
+            scenario: &engine.folder,
         };
-        let mut faults = Faults::new(&self.policy.faults);
+        let mut faults = Faults::new(&self.policy.faults, &set.lab);
         let mut beside = |passed: Option<Span>| {
-            passed.map_or(Ok(()), |passed| daemons.suffer(&mut faults, passed, &tell))?;
+            passed.map_or(Ok(()), |passed| daemons.suffer(&mut faults, &set.lab, passed, &tell))?;
             daemons.check()
         };
         let mut ran = set.lab.run_applications(&session, &mut beside, &tell)?;

@@ -117,6 +117,8 @@ pub(crate) fn told(engine: &EngineSettings, ran: Ran) -> (Outcome, Metrics) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use lab::{Application, Engine};
     use model::JobClass;
     use serde_json::json;
@@ -142,6 +144,7 @@ mod tests {
             prepare: vec![],
             until: Span::ZERO,
             applications,
+            folder: PathBuf::new(),
         };
         let sort = said(json!({ "jct_s": 2.5, "digest": "a0", "tasks": 5 }));
         let trucking = said(json!({ "throughput_tps": 38.0 }));

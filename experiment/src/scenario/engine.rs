@@ -1,5 +1,7 @@
 //! `[engine]`: the engines that run in the lab, and what is run on them.
 
+use std::path::{Path, PathBuf};
+
 use document::DocumentError;
 use document::fields::{Value, between};
 use document::topology::{Names, named};
@@ -27,6 +29,8 @@ pub struct EngineSettings {
     pub until: Span,
     /// What runs on them, of each the size class of its job, where it has one.
     pub applications: Vec<(Application, Option<JobClass>)>,
+    /// The folder of the scenario, absolute.
+    pub folder: PathBuf,
 }
 
 impl EngineSettings {
@@ -38,7 +42,7 @@ impl EngineSettings {
 }
 
 /// The table `[engine]`.
-pub(super) fn read(value: &Value<'_>, hosts: &Names<'_>) -> Read<EngineSettings> {
+pub(super) fn read(value: &Value<'_>, hosts: &Names<'_>, folder: &Path) -> Read<EngineSettings> {
     let mut fields = value.fields()?;
     let kinds = kinds(&fields.need("kind", "\"storm\"")?)?;
     let span = |v: &Value<'_>| between(v, Span::from_secs(1), Span::from_secs(86_400));
@@ -57,7 +61,9 @@ pub(super) fn read(value: &Value<'_>, hosts: &Names<'_>) -> Read<EngineSettings>
         }
     }
     fields.done()?;
-    Ok(EngineSettings { kinds, prepare, until, applications })
+    // What is empty is no path.
+    let folder = std::path::absolute(Path::new(".").join(folder)).map_err(|e| value.error(e))?;
+    Ok(EngineSettings { kinds, prepare, until, applications, folder })
 }
 
 /// An engine, or several.

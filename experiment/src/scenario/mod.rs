@@ -181,9 +181,9 @@ impl Scenario {
         let queues = root.or("queues", Queues::default(), transport::read_queues)?;
         let control = root.or("control", control::CONTROL, control::read)?;
         let lab = root.or("lab", LabSettings::default(), |v| lab::read(v, folder))?;
+        let hosts = topology::names(&topology, |kind| kind == NodeKind::Host);
         let engine = root.optional("engine", |v| {
-            let hosts = topology::names(&topology, |kind| kind == NodeKind::Host);
-            let engine = engine::read(v, &hosts)?;
+            let engine = engine::read(v, &hosts, folder)?;
             if lab.daemons.is_none() {
                 return Err(v.error("needs daemons, which its plug-in declares to; write control = \"daemons\" in [lab]"));
             }
@@ -201,7 +201,7 @@ impl Scenario {
             return Err(workload_value.error("needs packets; use world = \"packet\""));
         }
         let policy_value = root.need("policy", "a [[policy]] table")?;
-        let policies = policy::read(&policy_value, transport)?;
+        let policies = policy::read(&policy_value, transport, &hosts)?;
         if engine.is_none() && policies.iter().any(|policy| !policy.faults.is_empty()) {
             return Err(policy_value.error(
                 "has faults, which are of applications on an engine; add [engine] or remove them",

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use document::fields::{Value, between};
+use document::topology::{Names, named};
 use document::{DocumentError, policies};
 use lab::{Daemon, Fault};
 use packet::{Protocol, Transport};
@@ -108,14 +109,18 @@ impl PolicySpec {
 }
 
 /// The list `[[policy]]`; `base` is the default transport.
-pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Vec<PolicySpec>, DocumentError> {
+pub(super) fn read(
+    value: &Value<'_>,
+    base: Transport,
+    hosts: &Names<'_>,
+) -> Result<Vec<PolicySpec>, DocumentError> {
     let members = value.list(MOST)?;
     if members.is_empty() {
         return Err(value.error("is empty; add a [[policy]] with name = \"tcp\""));
     }
     let mut policies: Vec<PolicySpec> = Vec::new();
     for member in members {
-        let policy = read_one(&member, base)?;
+        let policy = read_one(&member, base, hosts)?;
         if policies.iter().any(|other| other.label == policy.label) {
             let what = format!(
                 "there are two policies called \"{}\"; give one a label of its own",
@@ -128,24 +133,30 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Vec<PolicySpec>
     Ok(policies)
 }
 
-fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, DocumentError> {
+fn read_one(
+    value: &Value<'_>,
+    base: Transport,
+    hosts: &Names<'_>,
+) -> Result<PolicySpec, DocumentError> {
     let mut fields = value.fields()?;
     let transport = fields.or("transport", base, |v| transport::read(v, base))?;
     let segment = Bytes::new(u64::from(transport.mss));
     let (policy, parameters) = policies::read(&mut fields, segment)?;
     let faults = fields.tables("faults", MOST)?;
-    let faults = faults.iter().map(fault).collect::<Result<_, _>>()?;
+    let faults = faults.iter().map(|v| fault(v, hosts)).collect::<Result<_, _>>()?;
     let label = fields.or("label", policy.name.to_owned(), Value::label)?;
     fields.done()?;
     let written = value.written(&["faults", "label", "transport"])?;
     Ok(PolicySpec { label, policy, parameters, transport, faults, written, maker: None })
 }
 
-const DAEMONS: &[(&str, Daemon)] = &[("agent", Daemon::Agent), ("controller", Daemon::Controller)];
+/// What can be killed; `None`: what applications run at a host.
+const KILLED: &[(&str, Option<Daemon>)] =
+    &[("agent", Some(Daemon::Agent)), ("controller", Some(Daemon::Controller)), ("tasks", None)];
 
-fn fault(value: &Value<'_>) -> Result<Fault, DocumentError> {
+fn fault(value: &Value<'_>, hosts: &Names<'_>) -> Result<Fault, DocumentError> {
     let mut fields = value.fields()?;
-    let kill = fields.need("kill", "\"controller\"")?.choice(DAEMONS)?;
+    let kill = fields.need("kill", "\"controller\"")?.choice(KILLED)?;
     let time = |v: &Value<'_>| between(v, Span::ZERO, Span::from_secs(86_400));
     let at = time(&fields.need("at", "\"30 s\"")?)?;
     let back = fields.optional("back", |v| {
@@ -155,8 +166,22 @@ fn fault(value: &Value<'_>) -> Result<Fault, DocumentError> {
         }
         Ok(back)
     })?;
+    let on = fields.optional("on", |v| Ok((named(v, "host", hosts)?, v.clone())))?;
+    let fault = match (kill, on) {
+        (Some(kill), None) => Fault::Daemon { kill, at, back },
+        (Some(_), Some((_, on))) => {
+            return Err(on.error("is for tasks: a daemon is that of all hosts; remove it"));
+        }
+        (None, None) => {
+            return Err(value.error("kills tasks of no host; add on = \"h1\""));
+        }
+        (None, Some(_)) if back.is_some() => {
+            return Err(value.error("has back: tasks are started again by their engine; remove it"));
+        }
+        (None, Some((on, _))) => Fault::Tasks { on, at },
+    };
     fields.done()?;
-    Ok(Fault { kill, at, back })
+    Ok(fault)
 }
 
 /// What a scenario has for its policies.

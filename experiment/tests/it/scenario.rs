@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use model::{Buffer, JobClass, Network, NodeKind};
+use model::{Buffer, JobClass, Network, NodeId, NodeKind};
 use packet::{Discipline, Enforcement, Protocol};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
@@ -785,6 +785,22 @@ fn an_engine_needs_daemons_and_applications_of_their_own_names() {
             "policy.tcp.faults=[{kill=\"switch\",at=\"1 s\"}]",
             "faults[0].kill: \"switch\" is unknown",
         ),
+        (
+            "policy.tcp.faults=[{kill=\"tasks\",at=\"1 s\"}]",
+            "faults[0]: kills tasks of no host; add on",
+        ),
+        (
+            "policy.tcp.faults=[{kill=\"tasks\",on=\"h9\",at=\"1 s\"}]",
+            "faults[0].on: there is no host \"h9\"",
+        ),
+        (
+            "policy.tcp.faults=[{kill=\"tasks\",on=\"h1\",at=\"1 s\",back=\"2 s\"}]",
+            "faults[0]: has back: tasks are started again by their engine; remove it",
+        ),
+        (
+            "policy.tcp.faults=[{kill=\"agent\",on=\"h1\",at=\"1 s\"}]",
+            "faults[0].on: is for tasks: a daemon is that of all hosts; remove it",
+        ),
         ("policy.tcp.faults=[{kill=\"agent\"}]", "faults[0].at: is missing"),
         ("policy.tcp.faults=[{kill=\"agent\",at=\"9 s\",back=\"9 s\"}]", "isn't after at, 9 s"),
         ("engine.kind=strom", "engine.kind: \"strom\" is unknown; did you mean \"storm\""),
@@ -811,12 +827,15 @@ fn faults_are_of_policies_on_engines() {
                   [[engine.application]]\nname = \"a\"\nrun = \"sort\"\n\n[workload]\n";
     let text = GOOD.replace("[workload]\n", engine);
     let change = "policy.tcp.faults=[{kill=\"agent\",at=\"1 s\",back=\"3 s\"},\
-                  {kill=\"controller\",at=\"2 s\"}]";
+                  {kill=\"controller\",at=\"2 s\"},{kill=\"tasks\",on=\"h1\",at=\"2 s\"}]";
     let policies = read(&text, &["world=lab", change]).unwrap().policies;
     let seconds = Span::from_secs;
-    let agent = lab::Fault { kill: lab::Daemon::Agent, at: seconds(1), back: Some(seconds(3)) };
-    let controller = lab::Fault { kill: lab::Daemon::Controller, at: seconds(2), back: None };
-    assert_eq!(policies[0].faults, [agent, controller]);
+    let daemon = |kill, at, back| lab::Fault::Daemon { kill, at: seconds(at), back };
+    let agent = daemon(lab::Daemon::Agent, 1, Some(seconds(3)));
+    let controller = daemon(lab::Daemon::Controller, 2, None);
+    // Of the nodes the switch is the first.
+    let tasks = lab::Fault::Tasks { on: NodeId(2), at: seconds(2) };
+    assert_eq!(policies[0].faults, [agent, controller, tasks]);
     assert!(!policies[0].written.contains("faults"), "{}", policies[0].written);
     let refused = refusal(GOOD, &[change]);
     assert!(

@@ -38,7 +38,7 @@ const LONGEST: u64 = 1 << 20;
 pub type Beside<'a> = dyn FnMut(Option<Span>) -> Result<(), Error> + 'a;
 
 /// An application, for `sh -c` at a host, in a folder of the run's own. The environment has `RUN`, which no
-/// other run of the lab has, `SEED`, the file `GATE`, and the address of the `CONTROLLER`.
+/// other run of the lab has, `SEED`, the file `GATE`, the address of the `CONTROLLER`, `POLICY` and `SCENARIO`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Application {
     /// For errors and progress.
@@ -77,6 +77,10 @@ pub struct Session<'a> {
     pub until: Span,
     /// For applications that draw.
     pub seed: u64,
+    /// The label of the policy that governs.
+    pub policy: &'a str,
+    /// The folder of the scenario.
+    pub scenario: &'a Path,
 }
 
 /// What a run of applications was.
@@ -136,7 +140,7 @@ struct Run<'a> {
     folder: PathBuf,
     traffic: PathBuf,
     number: u32,
-    seed: u64,
+    session: &'a Session<'a>,
 }
 
 impl Lab {
@@ -163,19 +167,12 @@ impl Lab {
         let number = u32::try_from(fs::read_dir(&runs).map_err(state)?.count()).unwrap_or(u32::MAX);
         let folder = runs.join(number.to_string());
         fs::create_dir(&folder).map_err(state)?;
-        let run = Run {
-            lab: self,
-            master,
-            folder,
-            traffic: group.join(TRAFFIC),
-            number,
-            seed: session.seed,
-        };
+        let run = Run { lab: self, master, folder, traffic: group.join(TRAFFIC), number, session };
         if !prepared.exists() {
-            run.prepare(session, beside, tell)?;
+            run.prepare(beside, tell)?;
             fs::write(&prepared, "").map_err(state)?;
         }
-        run.drive(session, beside, tell)
+        run.drive(beside, tell)
     }
 }
 
@@ -184,7 +181,9 @@ impl Run<'_> {
     fn spawn(&self, host: NodeId, command: &str, log: &Path, gate: &Path) -> Result<Child, Error> {
         let mut at = place::at(&self.lab.journal, self.lab.host_name(host));
         at.args(["sh", "-c", command]).current_dir(&self.folder);
-        at.env("RUN", self.number.to_string()).env("SEED", self.seed.to_string()).env("GATE", gate);
+        let Session { seed, policy, scenario, .. } = self.session;
+        at.env("RUN", self.number.to_string()).env("SEED", seed.to_string()).env("GATE", gate);
+        at.env("POLICY", policy).env("SCENARIO", scenario);
         at.env("CONTROLLER", self.lab.controller().to_string());
         cgroup::spawn(&self.traffic, &at, log)
     }
@@ -195,14 +194,9 @@ impl Run<'_> {
     }
 
     /// Runs all commands that prepare at once, to their ends.
-    fn prepare(
-        &self,
-        session: &Session<'_>,
-        beside: &mut Beside<'_>,
-        tell: &dyn Fn(&str),
-    ) -> Result<(), Error> {
+    fn prepare(&self, beside: &mut Beside<'_>, tell: &dyn Fn(&str)) -> Result<(), Error> {
         let mut open = Vec::new();
-        for (number, command) in session.prepare.iter().enumerate() {
+        for (number, command) in self.session.prepare.iter().enumerate() {
             tell(&format!("preparing: {command}"));
             let log = self.folder.join(format!("prepare-{number}.out"));
             open.push((self.spawn(self.master, command, &log, Path::new(""))?, command, log));
@@ -212,8 +206,8 @@ impl Run<'_> {
             let fault =
                 |why: String| Error::Engine(format!("{command}: {why}\n{}", tail(&log, SHOWN)));
             match child.try_wait() {
-                Ok(None) if passed(begun) > session.until => {
-                    return Err(fault(format!("has not ended after {}", session.until)));
+                Ok(None) if passed(begun) > self.session.until => {
+                    return Err(fault(format!("has not ended after {}", self.session.until)));
                 }
                 Ok(None) => open.insert(0, (child, command, log)),
                 Ok(Some(status)) if status.success() => {}
@@ -225,14 +219,10 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn drive(
-        &self,
-        session: &Session<'_>,
-        beside: &mut Beside<'_>,
-        tell: &dyn Fn(&str),
-    ) -> Result<Ran, Error> {
+    fn drive(&self, beside: &mut Beside<'_>, tell: &dyn Fn(&str)) -> Result<Ran, Error> {
         let before: HashSet<Pid> = cgroup::members(&self.traffic).into_iter().collect();
-        let mut all: Vec<Running<'_>> = session
+        let mut all: Vec<Running<'_>> = self
+            .session
             .applications
             .iter()
             .map(|application| Running {
@@ -257,7 +247,7 @@ impl Run<'_> {
             if !waits {
                 break;
             }
-            self.look(session, (launched, false), beside, &all)?;
+            self.look((launched, false), beside, &all)?;
         }
         let watch = Watch::start(self.lab)?;
         let (start, taken) = (Instant::now(), self.taken()?);
@@ -270,7 +260,7 @@ impl Run<'_> {
             if is_over {
                 break;
             }
-            self.look(session, (start, true), beside, &all)?;
+            self.look((start, true), beside, &all)?;
         }
         let end = Time::ZERO + passed(start);
         let processors = self.taken()?.saturating_sub(taken);
@@ -289,16 +279,15 @@ impl Run<'_> {
     /// Between two steps.
     fn look(
         &self,
-        session: &Session<'_>,
         (since, has_begun): (Instant, bool),
         beside: &mut Beside<'_>,
         all: &[Running<'_>],
     ) -> Result<(), Error> {
         beside(has_begun.then(|| passed(since)))?;
-        if passed(since) > session.until
+        if passed(since) > self.session.until
             && let Some(late) = all.iter().find(|own| !matches!(own.stage, Stage::Done))
         {
-            return Err(late.fault(format_args!("has no results after {}", session.until)));
+            return Err(late.fault(format_args!("has no results after {}", self.session.until)));
         }
         sleep(LOOK);
         Ok(())
@@ -461,7 +450,7 @@ mod tests {
     use units::Rate;
 
     use super::*;
-    use crate::Order;
+    use crate::{Faults, Order};
 
     /// A lab whose engine is no more than its folder.
     fn lab(name: &str) -> Lab {
@@ -489,9 +478,15 @@ mod tests {
         Application { name: name.into(), start, on: None, run: run.into(), results: None }
     }
 
+    fn session(applications: &[Application], seconds: u64) -> Session<'_> {
+        let until = Span::from_secs(seconds);
+        let scenario = Path::new("/scenarios");
+        Session { prepare: &[], applications, until, seed: 7, policy: "tcp", scenario }
+    }
+
     fn run(lab: &Lab, prepare: &[String], applications: &[Application]) -> Result<Ran, Error> {
         let until = Span::from_secs(120);
-        let session = Session { prepare, applications, until, seed: 7 };
+        let session = Session { prepare, applications, until, ..session(&[], 0) };
         lab.run_applications(&session, &mut |_| Ok(()), &|_| {})
     }
 
@@ -511,14 +506,17 @@ mod tests {
         );
         served.results = Some(Results { file: "r".into(), line: 2, stop: "touch stop".into() });
         // h1 is the second host, and its name the one that processes see there.
-        let mut other =
-            application("other", 0, "touch other; echo '{\"b\": \"'$(uname -n) $CONTROLLER'\"}'");
+        let mut other = application(
+            "other",
+            0,
+            "touch other; echo '{\"b\": \"'$(uname -n) $CONTROLLER $POLICY $SCENARIO'\"}'",
+        );
         other.on = lab.blueprint.topology.hosts().nth(1);
         let all = [application("late", 300, gated), other, served];
         for number in ["0", "1"] {
             let ran = run(&lab, &prepare, &all).unwrap();
             assert_eq!(ran.results[0]["seed"], 7);
-            let place = format!("h1 {}", lab.controller());
+            let place = format!("h1 {} tcp /scenarios", lab.controller());
             assert_eq!(ran.results[1]["b"], place);
             assert_eq!(ran.results[2]["a"], 2);
             assert!(ran.processors > Span::ZERO && ran.end >= Time::ZERO + Span::from_millis(300));
@@ -535,9 +533,6 @@ mod tests {
             return;
         }
         let mut lab = lab("fail");
-        fn session(applications: &[Application], seconds: u64) -> Session<'_> {
-            Session { prepare: &[], applications, until: Span::from_secs(seconds), seed: 7 }
-        }
         let hangs = ["echo begun; sleep 1000".to_owned()];
         let hung = Session { prepare: &hangs, ..session(&[], 1) };
         let error = lab.run_applications(&hung, &mut |_| Ok(()), &|_| {}).unwrap_err();
@@ -563,6 +558,44 @@ mod tests {
         lab.journal.engines.clear();
         let error = run(&lab, &[], &waits).unwrap_err();
         assert!(error.to_string().contains("the lab runs none"), "{error}");
+    }
+
+    #[test]
+    fn only_what_applications_run_at_a_host_is_killed() {
+        if !root() {
+            return;
+        }
+        let lab = lab("struck");
+        let hosts: Vec<NodeId> = lab.blueprint.topology.hosts().collect();
+        // As an engine's daemon, at the same host.
+        let mut daemon = place::at(&lab.journal, lab.host_name(hosts[1]));
+        daemon.args(["sleep", "1000"]).current_dir(place::folder(lab.name()));
+        let traffic = lab.journal.cgroup.as_ref().unwrap().join(TRAFFIC);
+        let log = place::folder(lab.name()).join("daemon.out");
+        let mut daemon = cgroup::spawn(&traffic, &daemon, &log).unwrap();
+        assert!(testing::wait::eventually(|| !cgroup::members(&traffic).is_empty()));
+        let faults = Faults::new(&[], &lab);
+        let nobody = faults.kill_tasks(&lab, hosts[1]).unwrap_err().to_string();
+        assert!(nobody.contains("no process of an application runs at h1"), "{nobody}");
+        let mut struck = application("struck", 0, "touch ../begun; exec sleep 1000");
+        struck.on = Some(hosts[1]);
+        let waits = application("waits", 0, "exec sleep 1000");
+        let begun = place::folder(lab.name()).join(RUNS).join("begun");
+        let mut beside = |_| {
+            if begun.exists() {
+                fs::remove_file(&begun).unwrap();
+                faults.kill_tasks(&lab, hosts[1])?;
+            }
+            Ok(())
+        };
+        let all = [waits, struck];
+        let error = lab.run_applications(&session(&all, 60), &mut beside, &|_| {}).unwrap_err();
+        assert!(error.to_string().contains("struck has failed (signal: 9"), "{error}");
+        assert!(daemon.try_wait().unwrap().is_none(), "what ran before is spared");
+        // What waits at the other host.
+        assert_eq!(faults.kill_tasks(&lab, hosts[0]).unwrap(), 1);
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
     }
 
     #[test]

@@ -3,12 +3,14 @@
 //! Each has a control group below the lab's, by which it is found and ended whoever started it, and
 //! removed with the lab after any crash. Their logs are in the lab's folder.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use model::NodeId;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use units::Span;
@@ -16,7 +18,7 @@ use wire::client::{Address, Client};
 
 use crate::blueprint::Forwarding;
 use crate::cgroup::{Membership, TRAFFIC, tail};
-use crate::{Enforcement, Error, Governance, Lab, cgroup, configuration, ovs};
+use crate::{Enforcement, Error, Governance, Lab, cgroup, configuration, namespace, ovs};
 
 /// How long a daemon may take to be ready, and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -26,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const SHOWN: usize = 12;
 
 /// One of the two daemons.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Daemon {
     /// The controller.
     Controller,
@@ -44,48 +46,96 @@ impl Daemon {
     }
 }
 
-/// A daemon that is killed, as by a crash, while applications run.
+/// What is killed, as by a crash, while applications run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Which.
-    pub kill: Daemon,
-    /// When, since the applications began.
-    pub at: Span,
-    /// When it starts again, since the same; `None`: never.
-    pub back: Option<Span>,
+pub enum Fault {
+    /// A daemon.
+    Daemon {
+        /// Which.
+        kill: Daemon,
+        /// When, since the applications began.
+        at: Span,
+        /// When it starts again, since the same; `None`: never.
+        back: Option<Span>,
+    },
+    /// All that applications run at a host, but not the engine's daemons there.
+    Tasks {
+        /// The host.
+        on: NodeId,
+        /// When, since the applications began.
+        at: Span,
+    },
 }
 
-/// What becomes of a daemon by a [`Fault`].
+/// What a [`Fault`] does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Act {
-    Launch,
-    Kill,
+    Launch(Daemon),
+    Kill(Daemon),
+    KillTasks(NodeId),
 }
 
 /// The faults that are still to come.
 #[derive(Clone, Debug, Default)]
-pub struct Faults(Vec<(Span, Act, Daemon)>);
+pub struct Faults {
+    /// The last comes first.
+    acts: Vec<(Span, Act)>,
+    /// Processes that ran before the applications.
+    spared: HashSet<Pid>,
+}
 
 impl Faults {
-    /// All of them.
-    pub fn new(faults: &[Fault]) -> Self {
-        let killed = faults.iter().map(|fault| (fault.at, Act::Kill, fault.kill));
-        let back = |fault: &Fault| Some((fault.back?, Act::Launch, fault.kill));
-        let mut all: Vec<_> = killed.chain(faults.iter().filter_map(back)).collect();
-        // The last comes first.
-        all.sort_by_key(|(at, act, _)| std::cmp::Reverse((*at, *act)));
-        Self(all)
+    /// All of them, before the applications of `lab` begin.
+    pub fn new(faults: &[Fault], lab: &Lab) -> Self {
+        Self { acts: acts(faults), spared: traffic(lab).into_iter().collect() }
+    }
+
+    /// Kills what applications run at a host, and says how many processes that was.
+    pub(crate) fn kill_tasks(&self, lab: &Lab, host: NodeId) -> Result<usize, Error> {
+        let room = lab.namespace(host);
+        let mut tasks = traffic(lab);
+        tasks.retain(|pid| !self.spared.contains(pid) && namespace::holds(&room, *pid));
+        if tasks.is_empty() {
+            return Err(Error::Engine(format!(
+                "no process of an application runs at {} when it is to be killed; name another \
+                 host, or a later time",
+                lab.host_name(host)
+            )));
+        }
+        signal_all(&tasks, Signal::KILL);
+        Ok(tasks.len())
     }
 
     /// What is due when so much time has passed, one after another.
-    fn due(&mut self, passed: Span) -> Option<(Act, Daemon)> {
-        self.0.pop_if(|(at, ..)| *at <= passed).map(|(_, act, daemon)| (act, daemon))
+    fn due(&mut self, passed: Span) -> Option<Act> {
+        self.acts.pop_if(|(at, _)| *at <= passed).map(|(_, act)| act)
     }
 
     /// How many have not come.
     pub fn left(&self) -> usize {
-        self.0.len()
+        self.acts.len()
     }
+}
+
+/// All that runs in a lab, but for its controller and agent.
+fn traffic(lab: &Lab) -> Vec<Pid> {
+    let group = lab.journal.cgroup.as_ref();
+    group.map(|group| cgroup::members(&group.join(TRAFFIC))).unwrap_or_default()
+}
+
+fn acts(faults: &[Fault]) -> Vec<(Span, Act)> {
+    let mut all = Vec::new();
+    for fault in faults {
+        match *fault {
+            Fault::Daemon { kill, at, back } => {
+                all.push((at, Act::Kill(kill)));
+                all.extend(back.map(|back| (back, Act::Launch(kill))));
+            }
+            Fault::Tasks { on, at } => all.push((at, Act::KillTasks(on))),
+        }
+    }
+    all.sort_by_key(|due| std::cmp::Reverse(*due));
+    all
 }
 
 /// A controller and an agent that govern a lab. While this lives, connections that this process makes
@@ -234,23 +284,28 @@ impl Daemons {
     /// Suffers the faults that are due when so much time has passed. `tell` hears of them.
     ///
     /// # Errors
-    /// [`Error::Control`]: a daemon doesn't end, or can't be started.
+    /// [`Error::Control`]: a daemon doesn't end, or can't be started. [`Error::Engine`]: nothing of an
+    /// application runs where it is to be killed.
     pub fn suffer(
         &mut self,
         faults: &mut Faults,
+        lab: &Lab,
         passed: Span,
         tell: &dyn Fn(&str),
     ) -> Result<(), Error> {
-        while let Some((act, daemon)) = faults.due(passed) {
-            let name = daemon.name();
+        while let Some(act) = faults.due(passed) {
             match act {
-                Act::Kill => {
-                    tell(&format!("the {name} is killed"));
+                Act::Kill(daemon) => {
+                    tell(&format!("the {} is killed", daemon.name()));
                     self.end(daemon, Signal::KILL)?;
                 }
-                Act::Launch => {
-                    tell(&format!("the {name} starts again"));
+                Act::Launch(daemon) => {
+                    tell(&format!("the {} starts again", daemon.name()));
                     self.launch(daemon)?;
+                }
+                Act::KillTasks(host) => {
+                    let (name, count) = (lab.host_name(host), faults.kill_tasks(lab, host)?);
+                    tell(&format!("{count} processes of applications at {name} are killed"));
                 }
             }
         }
@@ -387,21 +442,27 @@ mod tests {
     fn faults_come_in_the_order_of_their_times() {
         let seconds = Span::from_secs;
         let (controller, agent) = (Daemon::Controller, Daemon::Agent);
-        let mut faults = Faults::new(&[
-            Fault { kill: controller, at: seconds(5), back: Some(seconds(9)) },
-            Fault { kill: agent, at: seconds(2), back: None },
-            Fault { kill: controller, at: seconds(9), back: None },
-        ]);
-        assert_eq!(faults.left(), 4);
+        let daemon = |kill, at, back| Fault::Daemon { kill, at: seconds(at), back };
+        let mut faults = Faults {
+            acts: acts(&[
+                daemon(controller, 5, Some(seconds(9))),
+                daemon(agent, 2, None),
+                daemon(controller, 9, None),
+                Fault::Tasks { on: NodeId(3), at: seconds(4) },
+            ]),
+            spared: HashSet::new(),
+        };
+        assert_eq!(faults.left(), 5);
         for (passed, due) in [
             (1, None),
-            (2, Some((Act::Kill, agent))),
+            (2, Some(Act::Kill(agent))),
             (2, None),
-            (8, Some((Act::Kill, controller))),
+            (8, Some(Act::KillTasks(NodeId(3)))),
+            (8, Some(Act::Kill(controller))),
             (8, None),
             // What is to be there and is killed at one time is killed.
-            (9, Some((Act::Launch, controller))),
-            (9, Some((Act::Kill, controller))),
+            (9, Some(Act::Launch(controller))),
+            (9, Some(Act::Kill(controller))),
             (9, None),
         ] {
             assert_eq!(faults.due(seconds(passed)), due, "{passed} s");

@@ -2,10 +2,12 @@
 
 use std::fs::File;
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::process::Pid;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::Error;
@@ -16,6 +18,13 @@ const DIRECTORY: &str = "/run/netns";
 /// The file of the namespace `name`.
 pub(crate) fn path(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(name)
+}
+
+/// Whether a process is in the namespace `name`.
+pub(crate) fn holds(name: &str, pid: Pid) -> bool {
+    let number = |path: &Path| std::fs::metadata(path).ok().map(|it| (it.dev(), it.ino()));
+    let own = number(Path::new(&format!("/proc/{}/ns/net", pid.as_raw_nonzero())));
+    own.is_some() && own == number(&path(name))
 }
 
 /// Becomes a command, unless whoever started this has died before the kernel was asked to kill it then.
