@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use experiment::report::write_results;
-use experiment::reproduce::{Cache, Plan, Reproduction, Selection, run};
+use experiment::reproduce::{Cache, Plan, Reproduction, Selection, Work};
 
 use crate::failure::{Failure, print};
 use crate::input::{quoted, threads};
@@ -66,9 +66,9 @@ impl Reproduce {
             return Err(self.nothing(&selection));
         }
         let cache = Cache::open(&self.cache).map_err(Failure::misused)?;
-        let bar = Count::new(plan.units.len());
-        let results =
-            run(&plan.units, &cache, threads(self.jobs), &|tick| bar.update(tick.unit, tick.done));
+        let work = Work::new(&plan.units, &cache);
+        let bar = Count::new(work.runs());
+        let results = work.run(threads(self.jobs), &|tick| bar.update(tick.run, tick.done));
         drop(bar);
         let reproduction = Reproduction::new(&plan, &results, self.quick);
         let failed = results.iter().filter(|result| result.is_err()).count();

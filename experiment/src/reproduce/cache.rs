@@ -1,5 +1,5 @@
-//! Results on disk, a file for each unit, so that each is run once. A file begins with a hash of
-//! the rest, which tells a truncated file from a result.
+//! Results on disk, a file for each policy's run, so that each is run once. A file begins with a
+//! hash of the rest, which tells a truncated file from a result.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};

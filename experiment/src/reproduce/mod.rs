@@ -1,5 +1,5 @@
 //! Reproduces the figures of the texts: which there are ([`Plan`]), their runs, cached by what they
-//! depend on ([`run`]), and our values beside the published ones ([`Reproduction`]).
+//! depend on ([`Work`]), and our values beside the published ones ([`Reproduction`]).
 
 mod cache;
 mod judged;
@@ -11,5 +11,7 @@ pub use cache::Cache;
 pub use judged::{
     ChoiceResult, Drawn, FigureResult, Measure, PanelResult, Reproduction, SameSeeds, TriedResult,
 };
-pub use plan::{ChoicePlan, FigurePlan, PanelPlan, Plan, PlanError, PointPlan, Selection, Unit};
-pub use runs::{Measured, PolicyMeasured, Tick, run};
+pub use plan::{
+    ChoicePlan, FigurePlan, PanelPlan, Plan, PlanError, PlannedRun, PointPlan, Selection, Unit,
+};
+pub use runs::{Measured, PolicyMeasured, Tick, Work};

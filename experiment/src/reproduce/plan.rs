@@ -141,17 +141,26 @@ pub struct PointPlan {
     pub units: Vec<usize>,
 }
 
-/// A scenario with one repetition's values, to be run under its policies.
+/// A scenario with one repetition's values, to be run under some of its policies.
 #[derive(Clone, Debug)]
 pub struct Unit {
     /// The scenario file.
     pub path: PathBuf,
     /// What changes it.
     pub overrides: Vec<Override>,
-    /// The policies to run; empty: all.
-    pub policies: Vec<String>,
+    /// Label of the policy that the others are compared with.
+    pub baseline: String,
+    /// Its runs, in the order of the scenario.
+    pub runs: Vec<PlannedRun>,
     /// The distributions that figures plot of it.
     pub distributions: Vec<String>,
+}
+
+/// The run of a unit under one policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedRun {
+    /// Label of the policy.
+    pub policy: String,
     /// Equal for equal results.
     pub key: String,
 }
@@ -246,7 +255,7 @@ impl Plan {
             plotted.filter(|name| metrics::distributions().any(|d| d == *name)).cloned().collect();
         distributions.sort();
         distributions.dedup();
-        let mut series = Series {
+        let series = Series {
             path,
             figure,
             set: trace.into_iter().collect(),
@@ -260,7 +269,6 @@ impl Plan {
             panel.points.iter().flat_map(|point| &point.published).collect();
         let open: Vec<_> =
             open.into_iter().filter(|p| !matches!(p.standing, Standing::Follows(_))).collect();
-        series.distributions.clear();
         for choice in &scenario.choices {
             // Only what is judged: the points, and the policies, that something is published of.
             let open: Vec<_> = open.iter().copied().filter(|p| choice.is_of(p)).collect();
@@ -319,30 +327,35 @@ impl Plan {
         let Series { path, figure, set, .. } = series;
         let mut planned = Vec::new();
         for point in points {
+            let of = |repetition| -> Vec<Override> {
+                set.iter().cloned().chain(figure.overrides(point, repetition)).collect()
+            };
+            let scenario = Scenario::load(path, &of(1))?;
+            let runs = |label: &&str| {
+                series.policies.is_empty() || series.policies.iter().any(|p| p == label)
+            };
+            let labels: Vec<&str> = scenario.labels().filter(runs).collect();
             let mut units = Vec::new();
-            let mut published = Vec::new();
             for repetition in 1..=series.seeds {
-                let overrides: Vec<Override> =
-                    set.iter().cloned().chain(figure.overrides(point, repetition)).collect();
-                if repetition == 1 {
-                    published = Scenario::load(path, &overrides)?.published;
-                    published.retain(|p| p.figure == figure.number);
-                }
+                let overrides = of(repetition);
                 let content = Content::load(path, &overrides)?;
-                let with: Vec<String> =
-                    series.distributions.iter().chain(&series.policies).cloned().collect();
-                let key = content.key(&with).map_err(|source| PlanError::File {
+                let keys = content.keys(&labels, &scenario.baseline, &series.distributions);
+                let keys = keys.map_err(|source| PlanError::File {
                     scenario: path.display().to_string(),
                     source,
                 })?;
+                let runs = labels.iter().zip(keys);
+                let runs = runs.map(|(label, key)| PlannedRun { policy: (*label).to_owned(), key });
                 units.push(self.unit(Unit {
                     path: path.to_path_buf(),
                     overrides,
-                    policies: series.policies.clone(),
+                    baseline: scenario.baseline.clone(),
+                    runs: runs.collect(),
                     distributions: series.distributions.clone(),
-                    key,
                 }));
             }
+            let mut published = scenario.published;
+            published.retain(|p| p.figure == figure.number);
             planned.push(PointPlan { x: point.first().cloned(), published, units });
         }
         Ok(planned)
@@ -350,7 +363,7 @@ impl Plan {
 
     /// The position of a unit with the same results; `unit` is added if there is none.
     fn unit(&mut self, unit: Unit) -> usize {
-        let same = self.units.iter().position(|other| other.key == unit.key);
+        let same = self.units.iter().position(|other| other.runs == unit.runs);
         same.unwrap_or_else(|| {
             self.units.push(unit);
             self.units.len() - 1
@@ -365,6 +378,7 @@ struct Series<'a> {
     figure: &'a Figure,
     set: Vec<Override>,
     seeds: u32,
+    /// The policies to run; empty: all.
     policies: Vec<String>,
     distributions: Vec<String>,
 }

@@ -1,17 +1,18 @@
 //! Running the units of a plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::Outcome;
+use engine::{Outcome, Progress};
 use model::Topology;
 use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
-use super::plan::Unit;
+use super::plan::{PlannedRun, Unit};
 use crate::metrics::{self, Metrics, Sample};
-use crate::run::{Prepared, Task};
+use crate::run::Prepared;
 use crate::scenario::Scenario;
 use crate::stage::Stage;
 
@@ -30,83 +31,137 @@ pub struct PolicyMeasured {
     pub samples: BTreeMap<String, Vec<f64>>,
 }
 
-/// How far a unit has come.
+/// How far a run has come.
 #[derive(Clone, Copy, Debug)]
 pub struct Tick {
     /// Its position.
-    pub unit: usize,
+    pub run: usize,
     /// The part that is done, from 0 to 1.
     pub done: f64,
 }
 
-/// Returns the results of all `units`, in their order, from `cache` or by running them on at most
-/// `threads` threads. Each result is stored in `cache` at once. A unit that fails gives an error
-/// and doesn't affect the others.
-pub fn run(
-    units: &[Unit],
-    cache: &Cache,
-    threads: usize,
-    progress: &(dyn Fn(Tick) + Sync),
-) -> Vec<Result<Measured, String>> {
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(vec![Err("wasn't run".to_owned()); units.len()]);
-    let work = || {
-        loop {
-            let position = next.fetch_add(1, Ordering::Relaxed);
-            let Some(unit) = units.get(position) else {
-                break;
-            };
-            let tick = |done| progress(Tick { unit: position, done });
-            let result = match cache.get(&unit.key) {
-                Some(measured) => Ok(measured),
-                None => unit.run(&tick).and_then(|measured| {
-                    cache.put(&unit.key, &measured).map_err(|error| error.to_string())
-                }),
-            };
-            tick(1.0);
-            let mut results = results.lock().expect("no thread panics while it holds the lock");
-            results[position] = result;
+/// The runs that units take and that aren't cached, each once.
+#[derive(Debug)]
+pub struct Work<'a> {
+    units: &'a [Unit],
+    cache: &'a Cache,
+    /// What was cached, by key.
+    cached: BTreeMap<&'a str, Result<PolicyMeasured, String>>,
+    parts: Vec<Part<'a>>,
+    runs: usize,
+}
+
+/// The runs of a unit that no unit before it has.
+#[derive(Debug)]
+struct Part<'a> {
+    unit: &'a Unit,
+    missing: Vec<&'a PlannedRun>,
+    /// Positions of its runs: of those that are missing, and of the baseline's, which others are
+    /// compared with.
+    runs: Range<usize>,
+}
+
+impl<'a> Work<'a> {
+    /// Looks up in `cache` what `units` need.
+    pub fn new(units: &'a [Unit], cache: &'a Cache) -> Self {
+        let mut work = Self { units, cache, cached: BTreeMap::new(), parts: Vec::new(), runs: 0 };
+        let mut taken = BTreeSet::new();
+        for unit in units {
+            let mut missing: Vec<&PlannedRun> = Vec::new();
+            for run in unit.runs.iter().filter(|run| taken.insert(run.key.as_str())) {
+                match cache.get(&run.key) {
+                    Some(measured) => drop(work.cached.insert(&run.key, Ok(measured))),
+                    None => missing.push(run),
+                }
+            }
+            if missing.is_empty() {
+                continue;
+            }
+            let again = !missing.iter().any(|run| run.policy == unit.baseline);
+            let end = work.runs + missing.len() + usize::from(again);
+            work.parts.push(Part { unit, missing, runs: work.runs..end });
+            work.runs = end;
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads.min(units.len()) {
-            scope.spawn(work);
+        work
+    }
+
+    /// How many runs there are.
+    pub fn runs(&self) -> usize {
+        self.runs
+    }
+
+    /// Runs them on at most `threads` threads and returns the results of all units, in their order.
+    /// Each result is stored in the cache at once. A unit that fails gives an error and affects no
+    /// others but those that share its runs.
+    pub fn run(
+        mut self,
+        threads: usize,
+        progress: &(dyn Fn(Tick) + Sync),
+    ) -> Vec<Result<Measured, String>> {
+        let next = AtomicUsize::new(0);
+        let results = Mutex::new(std::mem::take(&mut self.cached));
+        let work = || {
+            while let Some(part) = self.parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let ran = part.run(self.cache, progress);
+                part.runs.clone().for_each(|run| progress(Tick { run, done: 1.0 }));
+                let mut results = results.lock().expect("no thread panics while it holds the lock");
+                for run in &part.missing {
+                    let all = ran.as_ref().map_err(Clone::clone);
+                    results.insert(&run.key, all.map(|all| all[run.policy.as_str()].clone()));
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads.min(self.parts.len()) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let results = results.into_inner().expect("no thread panics while it holds the lock");
+        let of = |unit: &Unit| {
+            let runs = unit.runs.iter().map(|run| results[run.key.as_str()].clone());
+            runs.collect::<Result<_, _>>().map(Measured)
+        };
+        self.units.iter().map(of).collect()
+    }
+}
+
+impl Part<'_> {
+    /// What was measured of what is missing, by policy.
+    fn run(
+        &self,
+        cache: &Cache,
+        progress: &dyn Fn(Tick),
+    ) -> Result<BTreeMap<&str, PolicyMeasured>, String> {
+        let Unit { path, overrides, .. } = self.unit;
+        let scenario = Scenario::load(path, overrides).map_err(|error| error.to_string())?;
+        let prepared = Prepared::new(scenario).map_err(|error| error.to_string())?;
+        // The baseline runs first: only its outcome is kept while the others run.
+        let baseline = [self.unit.baseline.clone()];
+        let others = self.missing.iter().map(|run| run.policy.clone());
+        let others: Vec<String> = others.filter(|policy| *policy != baseline[0]).collect();
+        let tasks = prepared.tasks(&baseline, None).chain(prepared.tasks(&others, None));
+        let mut before: Option<Outcome> = None;
+        let mut measured = BTreeMap::new();
+        for (position, task) in self.runs.clone().zip(tasks) {
+            let tick = |now: &Progress| progress(Tick { run: position, done: prepared.done(now) });
+            let run = task.run(&mut Stage::default(), &mut |now| tick(&now));
+            let run = run.map_err(|error| error.to_string())?;
+            if let Some(missing) = self.missing.iter().find(|missing| missing.policy == run.policy)
+            {
+                let topology = &prepared.scenario.topology;
+                let own = self.unit.measure(run.policy, topology, &run.outcome, before.as_ref());
+                let own = cache.put(&missing.key, &own).map_err(|error| error.to_string())?;
+                measured.insert(missing.policy.as_str(), own);
+            }
+            before.get_or_insert(run.outcome);
+            progress(Tick { run: position, done: 1.0 });
         }
-        work();
-    });
-    results.into_inner().expect("no thread panics while it holds the lock")
+        Ok(measured)
+    }
 }
 
 impl Unit {
-    fn run(&self, progress: &dyn Fn(f64)) -> Result<Measured, String> {
-        let scenario = Scenario::load(&self.path, &self.overrides).map_err(|e| e.to_string())?;
-        let prepared = Prepared::new(scenario).map_err(|error| error.to_string())?;
-        let runs =
-            |label: &&str| self.policies.is_empty() || self.policies.iter().any(|p| p == label);
-        let labels = prepared.scenario.labels().filter(runs);
-        let labels: Vec<String> = labels.map(str::to_owned).collect();
-        let tasks: Vec<Task<'_>> = prepared.tasks(&labels, None).collect();
-        // The baseline runs first: only its outcome is kept while the others run.
-        let first = labels.iter().position(|label| *label == prepared.scenario.baseline);
-        let others = (0..tasks.len()).filter(|&task| Some(task) != first);
-        let order = first.into_iter().chain(others);
-        let mut baseline: Option<Outcome> = None;
-        let mut measured: Vec<Option<PolicyMeasured>> = vec![None; tasks.len()];
-        for (count, position) in order.enumerate() {
-            let share = |done: f64| progress((count as f64 + done) / tasks.len() as f64);
-            let run =
-                tasks[position].run(&mut Stage::default(), &mut |now| share(prepared.done(&now)));
-            let run = run.map_err(|error| error.to_string())?;
-            let topology = &prepared.scenario.topology;
-            let policy = self.measure(run.policy, topology, &run.outcome, baseline.as_ref());
-            measured[position] = Some(policy);
-            if Some(position) == first {
-                baseline = Some(run.outcome);
-            }
-        }
-        Ok(Measured(measured.into_iter().flatten().collect()))
-    }
-
     fn measure(
         &self,
         policy: String,

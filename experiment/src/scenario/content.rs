@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use document::{Below, Document, DocumentError, Node, Override, Table, text_of};
+use document::{Below, Document, DocumentError, Item, Node, Override, Table, text_of};
 
 /// Keys that affect how results are shown and judged, but not the results.
 const WITHOUT: [&str; 9] =
@@ -53,9 +53,10 @@ pub(super) fn document<'a>(
 /// A scenario file with overrides applied, without keys that change no result.
 #[derive(Clone, Debug)]
 pub struct Content {
-    text: String,
-    /// Files that it names.
-    files: Vec<PathBuf>,
+    /// All but the policies.
+    shared: Written,
+    /// The policies by label, in order.
+    policies: Vec<(String, Written)>,
 }
 
 impl Content {
@@ -71,29 +72,81 @@ impl Content {
         let (file, text) = text_of(path, Self::MOST_BYTES)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let document = document(&file, &text, folder, overrides)?;
-        let mut content = Self { text: String::new(), files: Vec::new() };
+        let mut content = Self { shared: Written::default(), policies: Vec::new() };
         if let Node::Table(root) = &document.root.node {
             let mut root = root.clone();
             root.retain(|key, _| !WITHOUT.contains(&key.as_str()));
-            content.table(&root, folder);
+            if let Some((_, Item { node: Node::List(policies), .. })) = root.remove("policy") {
+                content.policies = policies
+                    .iter()
+                    .map(|one| (label(&one.node), Written::of(one, folder)))
+                    .collect();
+            }
+            content.shared.table(&root, folder);
         }
         Ok(content)
     }
 
-    /// A name for its results, which also depend on `with`: equal for equal contents, files and
-    /// sources of the program.
+    /// Names for the results of each of the policies `labels` beside the `baseline`, which also
+    /// depend on `with`: equal for equal contents but for other policies, equal files and sources
+    /// of the program.
     ///
     /// # Errors
     /// A file that can't be read.
-    pub fn key(&self, with: &[String]) -> io::Result<String> {
-        let mut hasher = DefaultHasher::new();
-        hasher.write(env!("WATERMASTER_SOURCES").as_bytes());
+    pub fn keys(
+        &self,
+        labels: &[&str],
+        baseline: &str,
+        with: &[String],
+    ) -> io::Result<Vec<String>> {
+        let mut shared = DefaultHasher::new();
+        shared.write(env!("WATERMASTER_SOURCES").as_bytes());
+        self.shared.hash(&mut shared)?;
+        shared.write(format!("{baseline:?} {with:?}").as_bytes());
+        let key = |label: &&str| {
+            let mut hasher = shared.clone();
+            for (own, policy) in &self.policies {
+                if own == label || own == baseline {
+                    policy.hash(&mut hasher)?;
+                }
+            }
+            hasher.write(format!("{label:?}").as_bytes());
+            Ok(format!("{:016x}", hasher.finish()))
+        };
+        labels.iter().map(key).collect()
+    }
+}
+
+/// How results name the policy of a table.
+fn label(policy: &Node) -> String {
+    let Node::Table(table) = policy else { return String::new() };
+    match table.get("label").or_else(|| table.get("name")) {
+        Some((_, Item { node: Node::Text(text), .. })) => text.clone(),
+        _ => String::new(),
+    }
+}
+
+/// A part of a scenario.
+#[derive(Clone, Debug, Default)]
+struct Written {
+    text: String,
+    /// Files that it names.
+    files: Vec<PathBuf>,
+}
+
+impl Written {
+    fn of(item: &Item, folder: &Path) -> Self {
+        let mut written = Self::default();
+        written.node(&item.node, folder);
+        written
+    }
+
+    fn hash(&self, hasher: &mut DefaultHasher) -> io::Result<()> {
         hasher.write(self.text.as_bytes());
         for file in &self.files {
             hasher.write(&fs::read(file)?);
         }
-        hasher.write(format!("{with:?}").as_bytes());
-        Ok(format!("{:016x}", hasher.finish()))
+        Ok(())
     }
 
     fn table(&mut self, table: &Table, folder: &Path) {
