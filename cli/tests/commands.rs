@@ -794,7 +794,7 @@ fn reproduce_writes_its_pages_and_keeps_what_it_ran() {
     let text = stdout(&output);
     assert!(output.status.success() && text.contains("thesis/1.2: Two hosts: holds"), "{text}");
     assert_eq!(desk.names("out"), ["cache", "reproduce"]);
-    assert_eq!(desk.names("out/cache").len(), 3);
+    assert_eq!(desk.names("out/cache").len(), 6, "of three seeds and two policies");
     assert_eq!(desk.names("out/reproduce"), ["results", "results.html", "results.md"]);
     assert_eq!(desk.names("out/reproduce/results"), ["thesis.md", "thesis.svg"]);
 
@@ -802,7 +802,7 @@ fn reproduce_writes_its_pages_and_keeps_what_it_ran() {
     let array = json(&quick);
     assert_eq!((&array[0]["text"], &array[0]["figure"]), (&"thesis".into(), &"1.2".into()));
     assert_eq!(array[0]["measures"][0]["name"], "fifo jct_mean_s");
-    assert_eq!(desk.names("out/cache").len(), 3, "a quick run is a part of the whole");
+    assert_eq!(desk.names("out/cache").len(), 6, "a quick run is a part of the whole");
 
     // With other wishes, what exists is named.
     refused(
@@ -835,7 +835,7 @@ fn reproduce_takes_traces_by_name_and_goes_on_without() {
     fs::create_dir(desk.path("traces")).unwrap();
     fs::rename(desk.path("trace.tsv"), desk.path("traces/trace.tsv")).unwrap();
     assert_eq!(json(&desk.run(&["reproduce", "--json"]))[0]["verdict"], "holds");
-    assert_eq!(desk.names("out/cache").len(), 2, "where a trace lies changes nothing");
+    assert_eq!(desk.names("out/cache").len(), 4, "where a trace lies changes nothing");
 }
 
 /// An interrupt in the middle of a run leaves nothing behind.
