@@ -1,7 +1,5 @@
 # One command per habit. What runs in CI runs here.
-# What results are made with: PROFILE=quick builds it faster.
-PROGRAM := $(or $(PROFILE),release)
-WATERMASTER := target/$(PROGRAM)/watermaster
+WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
@@ -73,7 +71,7 @@ deny:
 	cargo deny --locked check licenses bans sources
 
 ## bench: the simulator's speed, the cost of decisions, then instructions
-bench: setup-valgrind $(PROGRAM)
+bench: setup-valgrind release
 	$(WATERMASTER) bench
 	$(WATERMASTER) bench decide
 	docs/performance/instructions.sh $(WATERMASTER)
@@ -213,15 +211,15 @@ lab-meters: setup-build-lab quick
 	$(QUICK) lab compare scenarios/lab/two-shuffles-ovs.toml --policy smsf --vary lab.enforcement=pacing,meters
 
 ## fidelity: the transports against closed forms, other simulators and the kernel's own TCP (root)
-fidelity: setup-lab-python $(PROGRAM)
-	fidelity/table.py --watermaster $(WATERMASTER)
+fidelity: setup-lab-python release
+	fidelity/table.py
 
 ## reproduce: every published figure, ours beside it (TRACES=DIR, a folder of traces)
-reproduce: $(PROGRAM)
+reproduce: release
 	$(WATERMASTER) reproduce $(if $(TRACES),--trace "$(TRACES)")
 
 ## reproduce-quick: the same with few points and repetitions
-reproduce-quick: $(PROGRAM)
+reproduce-quick: release
 	$(WATERMASTER) reproduce --quick $(if $(TRACES),--trace "$(TRACES)")
 
 ## results: docs/results.md and docs/results, of all figures
@@ -230,7 +228,7 @@ results: reproduce
 	mkdir -p docs/results && cp out/reproduce/results/* docs/results/
 
 ## phurti: the tables of docs/phurti.md (TRACE=FILE, a SWIM trace)
-phurti: $(PROGRAM)
+phurti: release
 	@WATERMASTER="$(abspath $(WATERMASTER))" scenarios/phurti/study.sh $(if $(TRACE),"$(abspath $(TRACE))")
 
 ## fuzz: every fuzz target for ten minutes
