@@ -921,28 +921,6 @@ fn published(text: &str) -> Vec<Published> {
     panels.flat_map(|panel| &panel.points).flat_map(|point| &point.published).cloned().collect()
 }
 
-/// How many runs the figures of all texts take, apart and where a policy's are shared; with the
-/// folder of traces in `SWIM`.
-#[test]
-#[ignore = "a count"]
-fn runs_of_all_figures() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
-    let desk = Desk::new();
-    for text in ["app-aware", "phurti", "sdtcp", "sicc", "syn-asy"] {
-        let swim =
-            std::env::var("SWIM").into_iter().flat_map(|folder| fs::read_dir(folder).unwrap());
-        let files = swim.map(|entry| entry.unwrap());
-        let traces =
-            files.map(|file| (file.file_name().into_string().unwrap(), file.path())).collect();
-        let selection = Selection { text: Some(text.into()), traces, ..Selection::default() };
-        let plan = Plan::new(&folder, &selection).unwrap();
-        let apart: usize = plan.units.iter().map(|unit| unit.runs.len()).sum();
-        let shared = Work::new(&plan.units, &desk.cache()).runs();
-        println!("{text}: {} units, {apart} runs, {shared} where shared", plan.units.len());
-        assert!(shared <= apart);
-    }
-}
-
 #[test]
 fn every_size_says_how_exactly_it_can_be_read() {
     for text in ["app-aware", "phurti", "syn-asy"] {

@@ -394,11 +394,8 @@ impl Registry {
                 if !other.resize(bytes) {
                     return Ok(Announcement::Known);
                 }
-                let is_first = other.contradicted.is_none();
                 let standing = self.ledger.standing(cx, application);
-                if self.flow_mut(id).is_some_and(|flow| flow.raise(standing)) {
-                    self.note_raised(application, is_first);
-                }
+                self.raise(id, application, |flow| flow.raise(standing));
                 return Ok(Announcement::Resized(id));
             }
             let flow = start_of(flow);

@@ -6,5 +6,6 @@ pub(crate) mod ledger;
 pub(crate) mod owners;
 pub(crate) mod registry;
 pub(crate) mod selector;
+mod sharing;
 pub(crate) mod tenants;
 pub(crate) mod truth;

@@ -18,6 +18,7 @@ use crate::applications::joins::Joins;
 use crate::applications::ledger::{Ledger, Share};
 use crate::applications::owners::Owners;
 use crate::applications::selector::{ProcessId, Processes, Selector};
+use crate::applications::sharing::Sharing;
 use crate::applications::tenants::Tenants;
 use crate::budget::Budget;
 use crate::context::Context;
@@ -299,69 +300,6 @@ pub(crate) mod weigh {
     /// A flow.
     pub(crate) const fn flow(name: &str) -> u64 {
         3_072 + name.len() as u64
-    }
-}
-
-/// The flows of a connection, which nearly always is one.
-enum Sharing {
-    One(FlowId),
-    Many {
-        /// In the order in which they began.
-        flows: Vec<FlowId>,
-        /// How many of them each application has declared, and nobody.
-        of: BTreeMap<Option<Arc<str>>, usize>,
-    },
-}
-
-impl Sharing {
-    fn flows(&self) -> &[FlowId] {
-        match self {
-            Self::One(flow) => core::slice::from_ref(flow),
-            Self::Many { flows, .. } => flows,
-        }
-    }
-
-    /// Takes in a flow of an application; `first`: whose the only one is that was there.
-    fn push(&mut self, flow: FlowId, own: Option<Arc<str>>, first: Option<Arc<str>>) {
-        match self {
-            Self::One(one) => {
-                let mut of = BTreeMap::from([(first, 1)]);
-                *of.entry(own).or_default() += 1;
-                *self = Self::Many { flows: alloc::vec![*one, flow], of };
-            }
-            Self::Many { flows, of } => {
-                flows.push(flow);
-                *of.entry(own).or_default() += 1;
-            }
-        }
-    }
-
-    /// Takes a flow of an application out, which began then; whether none is left.
-    fn remove(
-        &mut self,
-        (flow, own): (FlowId, Option<Arc<str>>),
-        begun: u64,
-        began: impl Fn(FlowId) -> Option<u64>,
-    ) -> bool {
-        match self {
-            Self::One(only) => *only == flow,
-            Self::Many { flows, of } => {
-                let place = |id: &FlowId| if *id == flow { begun } else { began(*id).unwrap_or(0) };
-                if let Ok(at) = flows.binary_search_by_key(&begun, place) {
-                    flows.remove(at);
-                    if let Entry::Occupied(mut number) = of.entry(own) {
-                        *number.get_mut() -= 1;
-                        if *number.get() == 0 {
-                            number.remove();
-                        }
-                    }
-                }
-                if let [only] = **flows {
-                    *self = Self::One(only);
-                }
-                self.flows().is_empty()
-            }
-        }
     }
 }
 

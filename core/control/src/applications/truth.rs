@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use model::{Declared, FlowId, JobId, NodeId, TaskId};
 use units::Bytes;
 
-use crate::applications::registry::{Lie, Registry};
+use crate::applications::registry::{Flow, Lie, Registry};
 
 /// Numbers of tasks from here on are the controller's own.
 pub(crate) const OWN_TASKS: u32 = 0xc000_0000;
@@ -101,8 +101,25 @@ impl Registry {
         (queued, owner.is_some())
     }
 
-    /// A flow of an application counts as more than it was declared.
-    pub(crate) fn note_raised(&mut self, of: &str, is_first: bool) {
+    /// A flow of an application counts as more than it was declared, if `raise` says that it does.
+    pub(crate) fn raise(
+        &mut self,
+        id: FlowId,
+        of: &str,
+        raise: impl FnOnce(&mut Flow) -> bool,
+    ) -> bool {
+        let Some(flow) = self.flow_mut(id) else {
+            return false;
+        };
+        let is_first = flow.contradicted.is_none();
+        let is_raised = raise(flow);
+        if is_raised {
+            self.note_raised(of, is_first);
+        }
+        is_raised
+    }
+
+    pub(super) fn note_raised(&mut self, of: &str, is_first: bool) {
         if let Some(application) = self.applications.get_mut(of).filter(|_| is_first) {
             application.contradicted += 1;
         }

@@ -203,12 +203,7 @@ impl Controller {
 
     /// A flow of an application counts as more, if `raise` says that it does.
     fn count_as_more(&mut self, id: FlowId, of: &str, raise: impl FnOnce(&mut Flow) -> bool) {
-        let Some(flow) = self.registry.flow_mut(id) else {
-            return;
-        };
-        let is_first = flow.contradicted.is_none();
-        if raise(flow) {
-            self.registry.note_raised(of, is_first);
+        if self.registry.raise(id, of, raise) {
             self.counters.contradictions += 1;
             self.enter_again(id);
             self.correct_sizes(id);
