@@ -540,7 +540,7 @@ async fn a_daemon_its_replay_and_the_driver_decide_the_same() {
         });
         let counts = fresh(&configuration).ports().is_some();
         assert_eq!(is_counted, counts, "{name}: counters of ports");
-        // By default nothing is prepared (core/control/tests/windows.rs).
+        // By default nothing is prepared (core/control/tests/it/windows.rs).
         for kind in policy.directives.iter().filter(|kind| **kind != DirectiveKind::Prepare) {
             assert!(commands.iter().any(|command| carries(command, *kind)), "{name}: no {kind}");
         }

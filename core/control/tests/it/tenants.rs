@@ -1,9 +1,6 @@
 //! Who may declare what, and who may act for whom, where the configuration says so.
-#![allow(clippy::unwrap_used)] // a test may panic
 
-mod in_memory;
-
-use in_memory::{Rig, Shape, address, connection, even};
+use crate::in_memory::{Rig, Shape, address, connection, even};
 use protocol::agent::{Capability, Host, Report};
 use protocol::application::Declaration;
 use watermaster_control::{Change, Config, Input, Refusal, Tenant};

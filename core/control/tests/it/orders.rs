@@ -1,9 +1,6 @@
 //! What operators order: what ends at once, what is not in force, and what comes back.
-#![allow(clippy::unwrap_used)] // a test may panic
 
-mod in_memory;
-
-use in_memory::{Rig, SECOND, Shape, connection, even, metered};
+use crate::in_memory::{Rig, SECOND, Shape, connection, even, metered};
 use protocol::application::Declaration;
 use protocol::operator::{Act, MOST_LASTS, Order};
 use units::{Rate, Span};
@@ -121,7 +118,8 @@ fn while_decisions_are_frozen_nothing_is_held_whatever_happens() {
         rig.pass(SECOND);
         rig.start("a", "j");
         let held = |rig: &Rig| {
-            let metered = (0..shape.switches).map(|s| in_memory::meters(rig.switch(s)).len());
+            let metered =
+                (0..shape.switches).map(|s| crate::in_memory::meters(rig.switch(s)).len());
             metered.sum::<usize>() + rig.paced().len()
         };
         let flow = |rig: &mut Rig, number: u64, host: u32| {

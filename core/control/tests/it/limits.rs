@@ -1,10 +1,7 @@
 //! Limits on connections of agents and switches, and on what agents report: the surplus is refused,
 //! what was accepted stays.
-#![allow(clippy::unwrap_used)] // a test may panic
 
-mod in_memory;
-
-use in_memory::{Rig, SECOND, Shape, address, connection, entries, even};
+use crate::in_memory::{Rig, SECOND, Shape, address, connection, entries, even};
 use protocol::agent::{ConnectionReport, Host, MOST_REPORTED, Report};
 use protocol::application::{Declaration, Portion};
 use units::{Bytes, Span, Time};

@@ -1,9 +1,8 @@
 //! Meters: what a switch refuses, forgets or doesn't answer is never shown as enforced.
-#![allow(clippy::unwrap_used)] // a test may panic
 
-mod in_memory;
-
-use in_memory::{Rig, SECOND, Shape, connection, entries, even, metered, meters, spec, step};
+use crate::in_memory::{
+    Rig, SECOND, Shape, connection, entries, even, metered, meters, spec, step,
+};
 use model::{LinkId, NodeId};
 use openflow::switch::Output as Answers;
 use openflow::{

@@ -1,9 +1,6 @@
 //! A switch is what its certificate says that it is.
-#![allow(clippy::unwrap_used)] // a test may panic
 
-mod in_memory;
-
-use in_memory::{Rig, SECOND, Shape};
+use crate::in_memory::{Rig, SECOND, Shape};
 use protocol::agent::{Host, Report};
 use watermaster_control::{Config, Input};
 
@@ -160,7 +157,7 @@ fn a_hello_that_can_not_be_is_refused() {
         (hello("s-2a", "10.9.9.9", 0), "hosts.name: s-2a is what a switch is called"),
         (hello("h0", "10.9.9.9", 0), "hosts: another agent acts for h0"),
         (
-            hello("hq", &in_memory::address(0).to_string(), 0),
+            hello("hq", &crate::in_memory::address(0).to_string(), 0),
             "hosts: hq has an address of h0, for which another agent acts",
         ),
     ] {
@@ -217,14 +214,14 @@ fn what_is_refused_of_an_agent_is_a_problem() {
     };
     let mut rig = rig();
     let agent = rig.agent("h0", &[0]);
-    let outside = Report::Opened { connection: in_memory::connection(77, 0, 7) };
+    let outside = Report::Opened { connection: crate::in_memory::connection(77, 0, 7) };
     rig.input(Input::Reported(agent, &outside)).unwrap_err();
     assert_eq!((told(&rig), rig.controller.counters().reports_refused), (Vec::new(), 1));
     let (severity, queue_bytes) = (model::Severity::High, units::Bytes::new(60_000));
     for wrong in [
         Report::Stale { epoch: 1, obeys: 1 << 48 | 1 },
         Report::Applied { epoch: 1, sequence: 99 },
-        Report::Opened { connection: in_memory::connection(1, 0, 7) },
+        Report::Opened { connection: crate::in_memory::connection(1, 0, 7) },
         Report::Congested { node: "s9".into(), interface: "p1".into(), severity, queue_bytes },
         Report::Ports { ports: Vec::new() },
     ] {

@@ -1,12 +1,9 @@
 //! Forwarding while it changes. Cables fail and return, switches take messages in one at a time and in
 //! many orders, and after each of them every packet is followed through the tables.
-#![allow(clippy::unwrap_used)] // a test may panic
-
-mod in_memory;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use in_memory::{End, Shape, connection, entries, port, segment, step};
+use crate::in_memory::{End, Shape, connection, entries, port, segment, step};
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{Config as SessionConfig, Event, PortNo, Session, Side};
 use protocol::Processes;

@@ -1,9 +1,6 @@
 //! What `status` and `explain` call enforced is what stands in the kernel.
-#![allow(clippy::unwrap_used)] // a test may panic
 
-mod in_memory;
-
-use in_memory::{Rig, SECOND, Shape, address, connection};
+use crate::in_memory::{Rig, SECOND, Shape, address, connection};
 use protocol::agent::{Command, ConnectionReport, Host, Report};
 use protocol::application::Declaration;
 use protocol::operator::{Act, Order};
@@ -717,7 +714,7 @@ fn who_leaves_lifts_what_no_other_holds() {
     let host = Host { name: "h0".into(), addresses: vec![address(0)] };
     let hello = Report::Hello { hosts: vec![host], capabilities: vec![], epoch: 0 };
     let mut out = Vec::new();
-    let mut input = |input| in_memory::step(&mut rig.controller, rig.now, input, &mut out);
+    let mut input = |input| crate::in_memory::step(&mut rig.controller, rig.now, input, &mut out);
     input(Input::Reported(peer, &hello)).unwrap();
     input(Input::Reported(peer, &Report::Left {})).unwrap();
     assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)));

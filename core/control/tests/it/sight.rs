@@ -1,10 +1,7 @@
 //! What the kernels at the ends of connections say goes before what applications declare: whose a connection is,
 //! whether it is there, and what it has carried.
-#![allow(clippy::unwrap_used)] // a test may panic
 
-mod in_memory;
-
-use in_memory::{Rig, SECOND, Shape, connection};
+use crate::in_memory::{Rig, SECOND, Shape, connection};
 use protocol::agent::{ConnectionReport, EndedConnection, MOST_REPORTED, Report};
 use protocol::application::Declaration;
 use protocol::operator::{Act, Order};

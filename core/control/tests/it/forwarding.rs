@@ -1,11 +1,8 @@
 //! Forwarding through model switches: discovery, make-before-break, restart.
-#![allow(clippy::unwrap_used)] // a test may panic
-
-mod in_memory;
 
 use std::sync::{Arc, Mutex};
 
-use in_memory::{Rig, SECOND, Shape, address, connection, entries, ethernet, segment};
+use crate::in_memory::{Rig, SECOND, Shape, address, connection, entries, ethernet, segment};
 use model::{Directives, Measured, Network, Observation};
 use policy::{Policy, Watch};
 use protocol::application::Declaration;

@@ -1,6 +1,5 @@
 //! What the controller makes of each directive, by hand: the commands to an agent, what then stands in
 //! its kernel, and what is shown where a command fails. What it tells the policy of a congested port.
-#![allow(clippy::unwrap_used)] // a test may panic
 
 use std::sync::{Arc, Mutex};
 
@@ -793,7 +792,7 @@ fn gathered() -> Directive {
 /// What a policy's descriptor says of a kind of directive, the controller does and its page tells.
 #[test]
 fn what_has_an_actuator_is_enforced_and_nothing_else() {
-    let page = include_str!("../../../docs/control.md");
+    let page = include_str!("../../../../docs/control.md");
     let nobody = page.lines().find(|line| line.contains("counted in `directives_unenforced`"));
     for kind in policy::POLICIES.iter().flat_map(|policy| policy.directives) {
         let rate = Rate::from_mbps(5);

@@ -1,9 +1,8 @@
 //! Declarations in, limits at agents and switches out; lies; leases; restarts.
-#![allow(clippy::unwrap_used)] // a test may panic
 
-mod in_memory;
-
-use in_memory::{Rig, SECOND, Shape, address, connection, even, metered, meters, segment, step};
+use crate::in_memory::{
+    Rig, SECOND, Shape, address, connection, even, metered, meters, segment, step,
+};
 use model::Severity;
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{Message, PortNo, Role, RoleMessage};
@@ -445,7 +444,7 @@ fn a_switch_obeys_the_later_epoch() {
     let mut rig = Rig::new(&shape, config(), 2);
     rig.connect(0);
     rig.pass(SECOND);
-    let before = in_memory::entries(rig.switch(0));
+    let before = crate::in_memory::entries(rig.switch(0));
     assert!(!before.is_empty());
     rig.replace(config(), 1);
     rig.connect(0);
@@ -455,7 +454,7 @@ fn a_switch_obeys_the_later_epoch() {
         problems.contains("switch s0 obeys a controller of a later epoch than 1"),
         "{problems}"
     );
-    assert_eq!(in_memory::entries(rig.switch(0)), before);
+    assert_eq!(crate::in_memory::entries(rig.switch(0)), before);
     // The next start is later than both.
     rig.replace(config(), 3);
     rig.connect(0);
@@ -466,13 +465,13 @@ fn a_switch_obeys_the_later_epoch() {
     let mut switch = rig.switch(0).clone();
     let role = RoleMessage { role: Role::SLAVE, generation_id: 4 };
     switch.handle(rig.now, 1, &Message::RoleRequest(role), &mut Answers::default());
-    let before = in_memory::entries(&switch);
+    let before = crate::in_memory::entries(&switch);
     rig.swap_switch(0, switch);
     rig.unplug(1);
     rig.connect(1);
     rig.pass(SECOND * 30);
     assert!(rig.closed[1].contains("a controller of a later epoch"), "{:?}", rig.closed);
-    assert_eq!(in_memory::entries(rig.switch(0)).len(), before.len());
+    assert_eq!(crate::in_memory::entries(rig.switch(0)).len(), before.len());
 }
 
 /// A controller that starts again may hear applications before switches. What these get to hear is
@@ -497,7 +496,7 @@ fn switches_that_come_after_applications_are_told_all_the_same() {
         }
         rig.pass(SECOND);
         let entries = |switch| {
-            let mut found = in_memory::entries(rig.switch(switch));
+            let mut found = crate::in_memory::entries(rig.switch(switch));
             found.sort_unstable();
             found
         };
@@ -521,7 +520,7 @@ fn accept(rig: &mut Rig, port: u16) {
 
 /// The entries of a switch that cap windows.
 fn capping(rig: &Rig, switch: u32) -> usize {
-    let entries = in_memory::entries(rig.switch(switch)).into_iter();
+    let entries = crate::in_memory::entries(rig.switch(switch)).into_iter();
     entries.filter(|(_, priority)| *priority == 850).count()
 }
 
@@ -560,7 +559,7 @@ fn an_agent_that_caps_no_windows_leaves_them_to_the_switch() {
         (0..2).for_each(|switch| rig.connect(switch));
         let connect = |rig: &mut Rig| {
             let channel = rig.peer();
-            rig.agents.insert(channel, in_memory::Host::default());
+            rig.agents.insert(channel, crate::in_memory::Host::default());
             rig.input(Input::AgentConnected { channel, identity: "s0" }).unwrap();
             let hosts = vec![Host { name: "s0".into(), addresses: Vec::new() }];
             let capabilities = capabilities.clone();
@@ -675,7 +674,7 @@ fn a_switch_without_a_second_table_gets_no_entries() {
         let mut rig = Rig::new(&shape, config, 1);
         let mut small = Switch::new(u64::from(MIDDLE) + 1, 1);
         for port in 1..=3 {
-            small.set_port(Time::ZERO, in_memory::port(port, true), &mut Answers::default());
+            small.set_port(Time::ZERO, crate::in_memory::port(port, true), &mut Answers::default());
         }
         rig.swap_switch(MIDDLE, small);
         (0..3).for_each(|switch| rig.connect(switch));
@@ -694,7 +693,7 @@ fn a_switch_without_a_second_table_gets_no_entries() {
                 rig.plug(MIDDLE);
             }
             rig.pass(LEASE * 2);
-            let there = in_memory::entries(rig.switch(MIDDLE)).len();
+            let there = crate::in_memory::entries(rig.switch(MIDDLE)).len();
             assert_eq!((there, meters(rig.switch(MIDDLE)).len()), (0, 0));
             assert_eq!(rig.controller.counters().switch_errors, 0);
         }
@@ -715,7 +714,7 @@ fn a_flow_that_is_declared_after_its_scale_was_seen_has_its_window_capped() {
         let mut rig = Rig::new(&shape, shape.config("sab", named("sab"), true), 1);
         (0..2).for_each(|switch| rig.connect(switch));
         let capping = |rig: &Rig| {
-            let entries = in_memory::entries(rig.switch(0)).into_iter();
+            let entries = crate::in_memory::entries(rig.switch(0)).into_iter();
             entries.filter(|(_, priority)| *priority == 850).count()
         };
         rig.send(0, segment(0, 3, 1000, 2, 0));
@@ -1037,7 +1036,7 @@ fn another_lease_is_given_at_once() {
             let (mut host, mut switch) = (rig.agents[&agent].clone(), rig.switch(0).clone());
             host.expire(rig.now + after);
             switch.tick(rig.now + after, &mut Answers::default());
-            let entries = in_memory::entries(&switch).into_iter();
+            let entries = crate::in_memory::entries(&switch).into_iter();
             host.paced.len() + entries.filter(|(_, priority)| *priority == 800).count()
         };
         assert_eq!([Span::ZERO, SHORT].map(stands), [1, 0], "by meters: {is_metered}");

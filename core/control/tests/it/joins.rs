@@ -1,9 +1,6 @@
 //! Which connection is whose: flows that were declared without a port, and the connections seen of them.
-#![allow(clippy::unwrap_used)] // a test may panic
 
-mod in_memory;
-
-use in_memory::{Rig, SECOND, Shape, connection, even};
+use crate::in_memory::{Rig, SECOND, Shape, connection, even};
 use protocol::agent::{ConnectionReport, Report};
 use protocol::application::Declaration;
 use protocol::{Connection, Process, Processes};

@@ -1,9 +1,6 @@
 //! What was recorded happens again, and nothing that can stand in a file harms.
-#![allow(clippy::unwrap_used)] // a test may panic
 
-mod in_memory;
-
-use in_memory::{SECOND, Shape, address, connection, step};
+use crate::in_memory::{SECOND, Shape, address, connection, step};
 use model::{Cap, Caps, PortWatch, Severity, Thresholds};
 use proptest::prelude::*;
 use protocol::agent::{

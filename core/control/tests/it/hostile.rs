@@ -1,11 +1,8 @@
 //! Peers that mean harm. The nine advisories against Ryu's parsers (faucetsdn/ryu issues 188 to 196)
 //! are lengths of zero on which a loop made no progress: each message is sent to the controller here,
 //! by a switch whose session is up. And no bytes, reports or declarations in any order make it panic.
-#![allow(clippy::unwrap_used)] // a test may panic
 
-mod in_memory;
-
-use in_memory::{Rig, SECOND, Shape, address, connection, step};
+use crate::in_memory::{Rig, SECOND, Shape, address, connection, step};
 use model::Severity;
 use proptest::prelude::*;
 use protocol::agent::{Capability, Command, Host, PortCount, Report};
@@ -277,7 +274,7 @@ proptest! {
         let shape = Shape::racks(3);
         let policy = policy::by_name(name, &policy::Parameters::default()).unwrap();
         let config = shape.config(name, policy, true);
-        let config = if meters { in_memory::metered(config) } else { config };
+        let config = if meters { crate::in_memory::metered(config) } else { config };
         let mut config = config;
         let hosts = (0..6).map(|host| format!("h{host}")).collect();
         let tenant = Tenant {

@@ -1,0 +1,320 @@
+//! What agents are told, only differences of it, and what they confirm.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use model::{Caps, LinkId, NodeId};
+use protocol::agent::{Command, Commands};
+use protocol::{Connection, Process};
+use units::{Rate, Span};
+
+use super::Agents;
+use super::agent::{Lease, PER_GRANT, UNCONFIRMED};
+use crate::context::Context;
+use crate::desired::Grant;
+use crate::failures::Thing;
+use crate::message::ChannelId;
+use crate::view::View;
+
+/// Everything that an agent has to know.
+#[derive(Default)]
+pub(crate) struct Everything {
+    pub(crate) grants: BTreeMap<Connection, Grant>,
+    /// Caps of windows: of a connection, or of all that leave by a link.
+    pub(crate) windows: BTreeMap<(LinkId, Option<Connection>), Caps>,
+    /// Least times between acknowledgements.
+    pub(crate) gaps: BTreeMap<LinkId, Span>,
+    /// The commands for all but the grants.
+    pub(crate) commands: Vec<Command>,
+}
+
+impl Agents {
+    /// Has the agent of a host hold a connection to a grant; whether there is one.
+    pub(crate) fn hold(&mut self, host: NodeId, connection: Connection, grant: Grant) -> bool {
+        let Some(channel) = self.acting.get(&host).copied() else {
+            return false;
+        };
+        let Some(agent) = self.agents.get_mut(&channel) else {
+            return false;
+        };
+        if agent.complete {
+            // Everything will be told, this too. Until then `grants` are what it was told before.
+            return true;
+        }
+        let old = agent.grants.get(&connection).copied().unwrap_or_default();
+        if old == grant {
+            return true;
+        }
+        if grant == Grant::default() {
+            agent.grants.remove(&connection);
+        } else {
+            agent.grants.insert(connection, grant);
+        }
+        if old.rate != grant.rate {
+            agent.send(Command::Pace { connection, rate_bps: grant.rate });
+        }
+        if old.priority != grant.priority {
+            agent.note_class(connection, grant.priority, agent.sequence + 1);
+            agent.send(Command::Prioritize { connection, priority: grant.priority });
+        }
+        self.addressed.insert(channel);
+        true
+    }
+
+    /// Has an agent look for the connections of these processes only.
+    pub(crate) fn identify(&mut self, channel: ChannelId, processes: Vec<Process>) {
+        if let Some(agent) = self.agents.get_mut(&channel).filter(|agent| !agent.complete) {
+            agent.send(Command::Identify { processes });
+            self.addressed.insert(channel);
+        }
+    }
+
+    /// The agent of the node where a link begins, and that node and the link's interface there.
+    fn beginning<'v>(&self, view: &'v View, link: LinkId) -> Option<(ChannelId, &'v str, &'v str)> {
+        let at = view.start(link);
+        let interface = &*view.links[link.index()].interface;
+        let channel = self.acting.get(&at).copied().filter(|_| !interface.is_empty())?;
+        Some((channel, view.node_name(at), interface))
+    }
+
+    /// Has the agent of the node where a link begins cap windows there; whether there is one.
+    pub(crate) fn cap_window(
+        &mut self,
+        view: &View,
+        link: LinkId,
+        connection: Option<Connection>,
+        caps: Option<Caps>,
+    ) -> bool {
+        let Some((channel, node, interface)) = self.beginning(view, link) else {
+            return false;
+        };
+        let Some(agent) = self.agents.get_mut(&channel) else {
+            return false;
+        };
+        let key = (link, connection);
+        let old = agent.windows.get(&key).map(|(caps, _)| *caps);
+        if old == caps {
+            return true;
+        }
+        match caps {
+            Some(caps) => agent.windows.insert(key, (caps, agent.sequence + 1)),
+            None => agent.windows.remove(&key),
+        };
+        if !agent.complete {
+            agent.send(capping(node.into(), interface.into(), connection, caps));
+            self.addressed.insert(channel);
+        }
+        true
+    }
+
+    /// Has the agent of the node where a link begins space acknowledgements there; whether there is one.
+    pub(crate) fn space(&mut self, view: &View, link: LinkId, gap: Option<Span>) -> bool {
+        let Some((channel, node, interface)) = self.beginning(view, link) else {
+            return false;
+        };
+        let Some(agent) = self.agents.get_mut(&channel) else {
+            return false;
+        };
+        if agent.gap_of(link) == gap {
+            return true;
+        }
+        match gap {
+            Some(gap) => agent.gaps.insert(link, (gap, agent.sequence + 1)),
+            None => agent.gaps.remove(&link),
+        };
+        if !agent.complete {
+            let (node, interface) = (node.into(), interface.into());
+            agent.send(Command::Space { node, interface, gap_ns: gap });
+            self.addressed.insert(channel);
+        }
+        true
+    }
+
+    /// An agent has carried out commands up to a number: `confirm` hears of rates that stand, and of
+    /// connections of which none does for certain. False: it was never told so many.
+    pub(crate) fn applied(
+        &mut self,
+        cx: &Context,
+        channel: ChannelId,
+        epoch: u64,
+        sequence: u64,
+        mut confirm: impl FnMut(Connection, Option<Rate>),
+    ) -> bool {
+        self.note_epoch(channel, epoch);
+        let Some(agent) = self.agents.get_mut(&channel).filter(|_| epoch == cx.epoch) else {
+            return true;
+        };
+        if sequence > agent.sequence {
+            return false;
+        }
+        agent.applied = agent.applied.max(sequence);
+        let awaited = agent.awaited.take_if(|(number, _)| *number <= sequence);
+        if sequence == agent.sequence {
+            agent.renewed = agent.sent;
+            agent.unanswered = 0;
+        } else if let Some((_, sent)) = awaited {
+            agent.renewed = sent;
+        }
+        while let Some((number, connection, rate)) = agent.unconfirmed.front().copied() {
+            if number > sequence {
+                break;
+            }
+            agent.unconfirmed.pop_front();
+            if agent.failures.missed(&connection, number) {
+                continue;
+            }
+            self.left.settle(&connection);
+            agent.failures.rate_applied(&connection, number);
+            // Of what was told before all was told anew, failures are not kept.
+            confirm(connection, rate.filter(|_| number >= agent.completed));
+        }
+        agent.failures.applied(sequence);
+        if sequence >= agent.completed {
+            for thing in core::mem::take(&mut agent.settles) {
+                self.left_things.settle(&thing);
+            }
+        }
+        if agent.unconfirmed.is_empty() {
+            // The memory of a burst isn't kept for ever.
+            agent.unconfirmed.shrink_to(UNCONFIRMED);
+        }
+        true
+    }
+
+    /// An agent could not carry out a command; whether it had been told so. What stood before stands,
+    /// but where the commands were complete: `unconfirm` hears of those.
+    pub(crate) fn failed(
+        &mut self,
+        cx: &Context,
+        channel: ChannelId,
+        (epoch, sequence): (u64, u64),
+        command: &Command,
+        reason: &str,
+        unconfirm: impl FnOnce(Connection),
+    ) -> bool {
+        self.note_epoch(channel, epoch);
+        let Some(agent) = self.agents.get_mut(&channel).filter(|_| epoch == cx.epoch) else {
+            return false;
+        };
+        if !(agent.applied + 1..=agent.sequence).contains(&sequence) {
+            return false;
+        }
+        agent.unanswered = agent.unanswered.saturating_sub(1);
+        if sequence < agent.completed {
+            // All was told anew since.
+            return true;
+        }
+        if let Command::Pace { connection, .. } = command {
+            self.left.settle(connection);
+        }
+        if sequence == agent.completed && !command.ends() {
+            // Complete commands end what stood before, unless that fails, too.
+            if let Command::Pace { connection, .. } = command {
+                unconfirm(*connection);
+            }
+            agent.failures.ended(command);
+        }
+        // People read it on terminals.
+        let reason = reason.replace(crate::config::is_control, " ");
+        agent.failures.failed(command, sequence, &reason, cx.limits.flows);
+        true
+    }
+
+    /// The hosts of an agent that must hear everything.
+    pub(crate) fn to_retell(&self, channel: ChannelId) -> Option<Vec<NodeId>> {
+        let agent = self.agents.get(&channel).filter(|agent| agent.complete)?;
+        Some(agent.hosts.clone())
+    }
+
+    /// Replaces what an agent was told by everything it has to know. What others have `left` there is over with it.
+    pub(crate) fn retell(
+        &mut self,
+        channel: ChannelId,
+        everything: Everything,
+        left: &[Connection],
+        left_things: Vec<Thing>,
+    ) {
+        let Some(agent) = self.agents.get_mut(&channel) else {
+            return;
+        };
+        let Everything { grants, windows, gaps, commands: mut batch } = everything;
+        for (&connection, grant) in &grants {
+            if grant.rate.is_some() {
+                batch.push(Command::Pace { connection, rate_bps: grant.rate });
+            }
+            if grant.priority > 0 {
+                batch.push(Command::Prioritize { connection, priority: grant.priority });
+            }
+        }
+        let sequence = agent.sequence + 1;
+        agent.classes.clear();
+        for (connection, grant) in &grants {
+            agent.note_class(*connection, grant.priority, sequence);
+        }
+        // What it was told before is over as soon as this stands.
+        let old = agent.grants.keys().chain(left);
+        let old = old.filter(|connection| !grants.contains_key(connection));
+        agent.unconfirmed.extend(old.map(|connection| (sequence, *connection, None)));
+        let unlimited = grants.iter().filter(|(_, grant)| grant.rate.is_none());
+        agent.unconfirmed.extend(unlimited.map(|(connection, _)| (sequence, *connection, None)));
+        agent.grants = grants;
+        agent.windows = windows.into_iter().map(|(key, caps)| (key, (caps, sequence))).collect();
+        agent.gaps = gaps.into_iter().map(|(link, gap)| (link, (gap, sequence))).collect();
+        agent.settles = left_things;
+        agent.batch.clear();
+        agent.failures.begin_anew(sequence);
+        batch.into_iter().for_each(|command| agent.send(command));
+    }
+
+    /// The commands for an agent that has said hello; without any, they renew its lease. `unconfirm`
+    /// hears of what nobody will confirm.
+    pub(crate) fn take_commands(
+        &mut self,
+        cx: &Context,
+        channel: ChannelId,
+        unconfirm: impl FnMut(Connection),
+    ) -> Option<Commands> {
+        let agent = self.agents.get_mut(&channel).filter(|agent| agent.greeted)?;
+        if agent.retry_at <= cx.now && !agent.complete {
+            agent.retry();
+            agent.retry_at = cx.renewal();
+        }
+        agent.sequence += 1;
+        if agent.complete {
+            agent.completed = agent.sequence;
+        }
+        self.renewals.remove(&(agent.renew_at, channel));
+        agent.renew_at = cx.renewal();
+        agent.sent = Lease { since: cx.now, span: cx.lease };
+        agent.awaited.get_or_insert((agent.sequence, agent.sent));
+        self.renewals.insert((agent.renew_at, channel));
+        agent.bound_unconfirmed(unconfirm);
+        let wanted = agent.grants.len() + agent.windows.len() + agent.gaps.len();
+        agent.failures.bound(UNCONFIRMED + PER_GRANT * wanted);
+        agent.unanswered += agent.batch.len() as u64;
+        Some(Commands {
+            epoch: cx.epoch,
+            sequence: agent.sequence,
+            lease_ns: cx.lease,
+            complete: core::mem::take(&mut agent.complete),
+            commands: core::mem::take(&mut agent.batch),
+        })
+    }
+}
+
+/// The command that caps windows so.
+pub(crate) fn capping(
+    node: String,
+    interface: String,
+    connection: Option<Connection>,
+    caps: Option<Caps>,
+) -> Command {
+    match caps.map(|caps| (caps, caps.constant())) {
+        Some((caps, None)) => Command::Prepare { node, interface, connection, caps },
+        constant => {
+            let cap = constant.and_then(|(_, cap)| cap);
+            Command::Window { node, interface, connection, cap }
+        }
+    }
+}
