@@ -649,7 +649,7 @@ fn faults_of_many_seeds_leave_nothing_wrong() {
         return;
     }
     let next = AtomicU64::new(0);
-    let seeds = number("CONTROL_SEEDS").unwrap_or(80);
+    let seeds = number("CONTROL_SEEDS").unwrap_or(25);
     let some = || {
         let mut sums = [0; 3];
         loop {
