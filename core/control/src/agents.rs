@@ -202,7 +202,12 @@ impl Agents {
         let agent = self.agents.get_mut(&channel).expect("the agent is known");
         agent.heard = cx.now;
         let per_second = cx.limits.reports_per_second;
-        if !agent.confirms(report, cx.epoch) && !agent.budget.take(cx.now, per_second) {
+        let confirms = agent.confirms(report, cx.epoch);
+        let budget = match report {
+            Report::Congested { .. } => &mut agent.notices,
+            _ => &mut agent.budget,
+        };
+        if !confirms && !budget.take(cx.now, per_second) {
             let reason = format!(
                 "more than {per_second} reports in a second; send fewer, or raise limits.reports_per_second"
             );

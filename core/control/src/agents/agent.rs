@@ -31,6 +31,8 @@ pub(crate) struct Agent {
     /// It has said hello.
     pub(crate) greeted: bool,
     pub(super) budget: Budget,
+    /// The same for notices of congestion: openings, which anybody can cause, take nothing of it.
+    pub(super) notices: Budget,
     /// Since when it is connected, and when it reported last.
     pub(crate) since: Time,
     pub(crate) heard: Time,
