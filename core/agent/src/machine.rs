@@ -98,13 +98,20 @@ pub struct Agent {
 #[derive(Clone, Copy, Debug)]
 struct Sampling {
     every: Span,
-    last: Option<Time>,
+    /// When the last one was done, and how long it took.
+    last: Option<(Time, Span)>,
 }
 
 impl Sampling {
-    /// When the next is due. The first is at once: it says which connections go on, before ports tell of them.
+    /// When the next is due. The first is at once: it says which connections go on, before ports tell of them. Between
+    /// two there is as much time as one takes, at least: else the controller would hardly be heard.
     fn due(self) -> Time {
-        self.last.map_or(Time::ZERO, |last| last + self.every)
+        self.last.map_or(Time::ZERO, |(done, took)| done + self.every.max(took))
+    }
+
+    /// One that began at `began` is done now.
+    const fn done(&mut self, began: Time, now: Time) {
+        self.last = Some((now, now.since(began)));
     }
 }
 
@@ -508,12 +515,13 @@ impl Agent {
             done = actuator.execute(now, &Operation::Sweep);
         }
         if let Some(sampling) = self.sampling.as_mut().filter(|sampling| sampling.due() <= now) {
-            let was_told = sampling.last.replace(now).is_some();
+            let was_told = sampling.last.is_some();
             // What ended before the sample and is in it is another one between the same ends; what ended between
             // the sample and the second look is in it once more.
             let before = actuator.ended(&self.identified);
             let mut open = actuator.sample(&self.identified);
             let after = actuator.ended(&self.identified);
+            sampling.done(now, actuator.now(now));
             if let (Ok(open), Ok(after)) = (&mut open, &after) {
                 let after: BTreeSet<_> = after.connections.iter().map(|e| e.connection).collect();
                 open.retain(|each| !after.contains(&each.connection));
@@ -548,8 +556,9 @@ impl Agent {
             reports.extend(told.and_then(|happening| self.report(port, happening)));
         }
         if let Some(counting) = self.counting.as_mut().filter(|counting| counting.due() <= now) {
-            counting.last = Some(now);
+            let began = actuator.now(now);
             let counted = actuator.count();
+            counting.done(began, actuator.now(began));
             if let Ok(counted) = &counted {
                 let named = counted.iter().filter_map(|(number, sent_bytes)| {
                     let Port { node, interface, .. } = self.ports.get(number.0 as usize)?;

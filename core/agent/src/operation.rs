@@ -87,6 +87,11 @@ pub trait Actuator {
     /// It failed. What stood before stands.
     fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure>;
 
+    /// When it is, after what began at `began`. In memory nothing takes time.
+    fn now(&self, began: Time) -> Time {
+        began
+    }
+
     /// How all open connections stand, and which of them these `processes` have. One that isn't there has
     /// none.
     ///

@@ -15,6 +15,7 @@ use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span, Time};
 
 const LEASE: Span = Span::from_secs(3);
+const SECOND: Span = Span::from_secs(1);
 const PORT: PortNumber = PortNumber(0);
 const RATE: Rate = Rate::from_mbps(5);
 const THRESHOLDS: Thresholds =
@@ -64,6 +65,8 @@ struct Host {
     ends: Option<u16>,
     /// What the agent had its kernel do.
     operations: Vec<Operation>,
+    /// How long a sample takes, or a look at counters.
+    takes: Span,
 }
 
 /// A kernel that notes what it has to do, and may fail at it.
@@ -73,9 +76,14 @@ struct Failing<'a>(
     Option<u16>,
     &'a mut Vec<Operation>,
     &'a mut Option<u16>,
+    Span,
 );
 
 impl Actuator for Failing<'_> {
+    fn now(&self, began: Time) -> Time {
+        began + self.5
+    }
+
     fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
         self.3.push(*operation);
         if self.1.is_some_and(|fails| fails(operation)) {
@@ -133,6 +141,7 @@ impl Host {
             open: Some(2_500),
             ends: None,
             operations,
+            takes: Span::ZERO,
         }
     }
 
@@ -147,8 +156,14 @@ impl Host {
         let sequence = self.sequence;
         let commands = Commands { epoch, sequence, lease_ns: self.lease, complete, commands };
         let mut reports = Vec::new();
-        let mut actuator =
-            Failing(&mut self.kernel, self.fails, self.open, &mut self.operations, &mut self.ends);
+        let mut actuator = Failing(
+            &mut self.kernel,
+            self.fails,
+            self.open,
+            &mut self.operations,
+            &mut self.ends,
+            self.takes,
+        );
         self.agent.obey(now, &commands, &mut actuator, &mut reports).map(|()| reports)
     }
 
@@ -160,8 +175,14 @@ impl Host {
 
     fn try_tick(&mut self, now: Time) -> (Vec<Report>, Result<(), Failure>) {
         let mut reports = Vec::new();
-        let mut actuator =
-            Failing(&mut self.kernel, self.fails, self.open, &mut self.operations, &mut self.ends);
+        let mut actuator = Failing(
+            &mut self.kernel,
+            self.fails,
+            self.open,
+            &mut self.operations,
+            &mut self.ends,
+            self.takes,
+        );
         let done = self.agent.tick(now, &mut actuator, &mut reports);
         (reports, done)
     }
@@ -681,6 +702,24 @@ fn a_late_sample_is_one_and_the_next_has_its_time() {
     assert_eq!(host.agent.deadline(), Some(s(2) + every));
     assert_eq!(host.tick(s(2) + Span::from_millis(499)), []);
     assert_eq!(host.tick(s(2) + every).len(), 3);
+}
+
+/// Else whoever samples as fast as it can would hear no controller.
+#[test]
+fn between_samples_there_is_time_for_the_controller() {
+    let mut host = Host::new();
+    for every in [Command::Sample { every_ns: SECOND }, Command::Count { every_ns: SECOND }] {
+        for (takes, rest) in [(400, 1_000), (3_000, 3_000)] {
+            let (began, takes) = (s(10), Span::from_millis(takes));
+            host.agent.disconnected();
+            (host.takes, host.lease) = (takes, SECOND * 60);
+            host.all(began, 1, vec![every.clone()]);
+            assert!(!host.tick(began).is_empty());
+            // What counters are read after takes its time as well.
+            let done = began + takes * if matches!(every, Command::Count { .. }) { 2 } else { 1 };
+            assert_eq!(host.agent.deadline(), Some(done + Span::from_millis(rest)), "{every:?}");
+        }
+    }
 }
 
 /// Without it a controller would take what goes on for what begins.

@@ -24,8 +24,8 @@ use crate::left::Left;
 use crate::message::{ChannelId, Refusal};
 use crate::view::{View, is_unicast, numbered};
 
-pub(crate) use agent::Agent;
 use agent::Lease;
+pub(crate) use agent::{Agent, Moment};
 pub(crate) use telling::{Everything, capping};
 
 /// An agent that acted for a node for which none acts now.
@@ -202,7 +202,12 @@ impl Agents {
         let agent = self.agents.get_mut(&channel).expect("the agent is known");
         agent.heard = cx.now;
         let per_second = cx.limits.reports_per_second;
-        if !agent.confirms(report, cx.epoch) && !agent.budget.take(cx.now, per_second) {
+        let confirms = agent.confirms(report, cx.epoch);
+        let budget = match report {
+            Report::Congested { .. } => &mut agent.notices,
+            _ => &mut agent.budget,
+        };
+        if !confirms && !budget.take(cx.now, per_second) {
             let reason = format!(
                 "more than {per_second} reports in a second; send fewer, or raise limits.reports_per_second"
             );
@@ -385,11 +390,25 @@ impl Agents {
     /// An agent has sampled all its connections.
     pub(crate) fn note_sample(&mut self, cx: &Context, channel: ChannelId, sampled: Time) {
         if let Some(agent) = self.agents.get_mut(&channel) {
+            let begins = (sampled, Moment { now: cx.now, awake: cx.awake });
             if agent.sampled.is_none() {
                 (agent.sampled, agent.sampling) = (Some(sampled), cx.awake);
+                agent.begun = begins;
+            }
+            let (last, came) = agent.begun;
+            if last != sampled {
+                (agent.looked, agent.begun) = (Some(came), begins);
             }
             agent.sampled_at = cx.now;
         }
+    }
+
+    /// When the agent of a node last looked at all of its connections: what was there then it has told of since. It
+    /// tells a sample in many parts, which may take longer than samples should be apart. Where nobody samples nobody is
+    /// waited for: [`Moment::NEVER`].
+    pub(crate) fn looked(&self, node: Option<NodeId>) -> Moment {
+        let agent = node.and_then(|node| self.acting_for(node)).filter(|(_, a)| a.samples());
+        agent.map_or(Moment::NEVER, |(_, agent)| agent.looked.unwrap_or_default())
     }
 
     /// Whether a node has an agent that has sampled its connections for a grace, and does so still: what it doesn't

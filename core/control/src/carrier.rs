@@ -53,8 +53,8 @@ impl Carrier {
         core::mem::replace(&mut self.counts, counts) != counts
     }
 
-    /// Whether no report has spoken of it for so long that it is gone.
-    pub(crate) fn is_silent(&self, cx: &Context) -> bool {
-        cx.awake.since(self.reported) > cx.patience()
+    /// Whether no report has spoken of it for so long that it is gone; its agent has `looked` at all then.
+    pub(crate) fn is_silent(&self, cx: &Context, looked: Time) -> bool {
+        cx.is_gone(self.reported, cx.patience(), looked)
     }
 }

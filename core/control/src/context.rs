@@ -85,6 +85,12 @@ impl Context {
         self.sample * PATIENCE
     }
 
+    /// Whether what was last told of at `at` is gone: for longer than `patience`, and since before its agent `looked` at
+    /// all that there is. All of these are times as [`Context::awake`].
+    pub(crate) fn is_gone(&self, at: Time, patience: Span, looked: Time) -> bool {
+        self.awake.since(at) > patience && at < looked
+    }
+
     /// Over less there is no rate.
     pub(crate) fn least(&self) -> Span {
         self.sample / 2

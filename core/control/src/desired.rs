@@ -97,10 +97,10 @@ struct Pair {
 
 impl Pair {
     /// Looks which connections are still there, and which count; whether that has changed.
-    fn sweep(&mut self, cx: &Context) -> bool {
+    fn sweep(&mut self, cx: &Context, looked: Time) -> bool {
         self.swept = Some(cx.awake);
         let before = self.connections.len();
-        self.connections.retain(|_, paired| !paired.carrier.is_silent(cx));
+        self.connections.retain(|_, paired| !paired.carrier.is_silent(cx, looked));
         let mut changed = self.connections.len() != before;
         self.counting = 0;
         for paired in self.connections.values_mut() {
@@ -396,18 +396,19 @@ impl Desired {
 
     /// Takes in what all open connections of a pair have `delivered`, and whether something `waits` to be
     /// sent. What the pair offers is told when it changes by more than an eighth: as much as its
-    /// access link carries while something waits, or else what it delivers.
+    /// access link carries while something waits, or else what it delivers. The agent has `sampled` that, and before
+    /// `looked` at all.
     pub(crate) fn note_pair(
         &mut self,
         cx: &Context,
-        sampled: Time,
+        (sampled, looked): (Time, Time),
         (src, dst): (NodeId, NodeId),
         (delivered, waits): (Bytes, bool),
         access: Rate,
     ) -> Option<Measured> {
         let pair = self.pairs.get_mut(&(src, dst))?;
         // A sample comes in many reports where there are many connections.
-        if pair.swept.is_none_or(|at| cx.awake.since(at) >= cx.least()) && pair.sweep(cx) {
+        if pair.swept.is_none_or(|at| cx.awake.since(at) >= cx.least()) && pair.sweep(cx, looked) {
             self.divided.extend(pair.rate.map(|_| (src, dst)));
         }
         pair.gauge.note(sampled, pair.ended + delivered, cx.least());
@@ -455,10 +456,14 @@ impl Desired {
         Some(pair)
     }
 
-    /// Ends pairs that no report has spoken of for long.
-    pub(crate) fn end_silent_pairs(&mut self, cx: &Context) -> Vec<Measured> {
-        let (now, patience) = (cx.awake, cx.patience());
-        let silent = self.pairs.iter().filter(|(_, pair)| now.since(pair.at) > patience);
+    /// Ends pairs that no report has spoken of for long, though the agent of the first host has `looked`.
+    pub(crate) fn end_silent_pairs(
+        &mut self,
+        cx: &Context,
+        looked: impl Fn(NodeId) -> Time,
+    ) -> Vec<Measured> {
+        let is_gone = |src, pair: &Pair| cx.is_gone(pair.at, cx.patience(), looked(src));
+        let silent = self.pairs.iter().filter(|((src, _), pair)| is_gone(*src, pair));
         let silent: Vec<(NodeId, NodeId)> = silent.map(|(ends, _)| *ends).collect();
         silent.into_iter().filter_map(|ends| self.end_pair(ends)).collect()
     }

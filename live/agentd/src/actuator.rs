@@ -339,6 +339,10 @@ impl agent::Actuator for Actuator {
         self.try_execute(now, operation).map_err(|error| error.to_string())
     }
 
+    fn now(&self, _: Time) -> Time {
+        kernel::now()
+    }
+
     fn sample(&mut self, processes: &[Process]) -> Result<Vec<ConnectionReport>, Failure> {
         self.tell_losses().map_err(|error| error.to_string())?;
         let looked_for = self.look_for(processes.iter());

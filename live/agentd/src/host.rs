@@ -240,6 +240,32 @@ mod tests {
         host.stop();
     }
 
+    /// Else it would sample all the time, and its controller would wait for each word to be heard.
+    #[tokio::test]
+    async fn one_whose_sample_takes_longer_than_its_interval_rests_between_two() {
+        let Some(rig) = Rig::new() else { return };
+        let mut host = Host::start(&rig.settings("http://127.0.0.1:1")).unwrap();
+        let _open: Vec<_> = (0..300).map(|_| rig.connect()).collect();
+        let sample = Command::Sample { every_ns: Span::from_millis(1) };
+        let mut reports = Vec::new();
+        host.obey(&commands(1, true, vec![sample]), &mut reports).unwrap();
+        let (mut rests, mut samples) = (0, 0);
+        for _ in 0..20 {
+            host.ready().await;
+            reports.clear();
+            host.attend(&mut reports);
+            samples += usize::from(!reports.is_empty());
+            tokio::select! {
+                biased;
+                () = host.ready() => {}
+                () = async {} => rests += 1,
+            }
+        }
+        // Others may have had the processor for as long as it would have rested.
+        assert!(samples >= 10 && rests >= 15, "{samples} {rests}");
+        host.stop();
+    }
+
     /// What nobody listened to isn't missed.
     #[tokio::test]
     async fn what_ended_while_no_controller_was_there_is_no_loss() {

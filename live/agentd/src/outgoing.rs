@@ -9,10 +9,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use units::Time;
 use wire::lines::{self, ALIVE};
 
-/// Beyond so many octets that wait, samples of connections are left out: they are taken again. So is what has ended, of
-/// which the number is told later.
+/// Beyond so many octets that wait, samples of connections are left out: they are taken again. Whole ones: a connection
+/// that is in no part of a sample counts as gone. So is what has ended, of which the number is told later.
 const MANY: usize = 16 << 20;
-/// Beyond so many, the connection ends: nothing else is left out of a stream that goes on. Answers to all
+/// Beyond so many and one sample, the connection ends: nothing else is left out of a stream that goes on. Answers to all
 /// that a controller may have waiting for an agent (16 MiB) stay below it.
 const MOST: usize = 4 * MANY;
 /// A controller that takes nothing for so long is taken for dead.
@@ -26,8 +26,10 @@ pub struct Outgoing<W> {
     is_flushed: bool,
     /// Connections that have ended and were left out.
     lost: u64,
-    /// When the last sample was taken that was told.
+    /// When the last sample or what ended before it was taken that was told.
     sampled: Time,
+    /// The last sample of which a part was told, and the octets of its parts.
+    sample: (Option<Time>, usize),
     /// When something went out last.
     moved: Instant,
 }
@@ -41,6 +43,7 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
             is_flushed: true,
             lost: 0,
             sampled: Time::ZERO,
+            sample: (None, 0),
             moved: Instant::now(),
         }
     }
@@ -50,12 +53,14 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
     /// # Errors
     /// One that JSON can't express, or more waits than a controller that reads would leave.
     pub fn tell(&mut self, report: &Report) -> io::Result<()> {
-        if self.waiting.len() > MOST {
+        let (begun, octets) = self.sample;
+        if self.waiting.len() > MOST + octets {
             let why = "the controller reads too slowly";
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));
         }
         let is_crowded = self.waiting.len() > MANY;
         match report {
+            Report::Connections { sampled_ns, .. } if begun == Some(*sampled_ns) => {}
             Report::Connections { .. } if is_crowded => {
                 tracing::debug!("a sample could not be told");
                 return Ok(());
@@ -65,7 +70,10 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
                 return Ok(());
             }
             // The first that has room again.
-            Report::Connections { sampled_ns, .. } => self.tell_lost(*sampled_ns)?,
+            Report::Connections { sampled_ns, .. } => {
+                self.sample = (Some(*sampled_ns), 0);
+                self.tell_lost(*sampled_ns)?;
+            }
             // Later there is no other.
             Report::Left {} => self.tell_lost(self.sampled)?,
             _ => {}
@@ -73,7 +81,12 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
         if let Report::Connections { sampled_ns, .. } | Report::Ended { sampled_ns, .. } = report {
             self.sampled = *sampled_ns;
         }
-        Ok(lines::append(report, &mut self.waiting)?)
+        let before = self.waiting.len();
+        lines::append(report, &mut self.waiting)?;
+        if matches!(report, Report::Connections { .. }) {
+            self.sample.1 += self.waiting.len() - before;
+        }
+        Ok(())
     }
 
     /// How many connections have ended and were left out, if any were.
@@ -114,7 +127,7 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
 #[cfg(test)]
 mod tests {
     use protocol::Process;
-    use protocol::agent::{Command, EndedConnection};
+    use protocol::agent::{Command, ConnectionReport, EndedConnection};
     use tokio::io::{AsyncReadExt as _, BufReader};
     use units::{Bytes, Span};
     use wire::lines::Lines;
@@ -189,6 +202,36 @@ mod tests {
             }
         }
         assert!(told > 10_000 && lost > 50_000, "{told} {lost}");
+    }
+
+    /// What is in no part of a sample counts as gone.
+    #[tokio::test(start_paused = true)]
+    async fn a_sample_is_told_whole_or_not_at_all() {
+        let (ours, _theirs) = tokio::io::duplex(1 << 20);
+        let mut outgoing = Outgoing::new(ours);
+        let processes = vec![Process::Cgroup("x".repeat(1 << 20))];
+        let end = |port| ([10, 0, 0, 1], port).into();
+        let connection = protocol::Connection { source: end(1), destination: end(2) };
+        let (none, no_time) = (Bytes::ZERO, Span::ZERO);
+        let open = ConnectionReport {
+            connection,
+            delivered_bytes: none,
+            unsent_bytes: none,
+            in_flight_bytes: none,
+            rtt_ns: no_time,
+            processes,
+        };
+        let mut tell = |second, parts| {
+            let before = outgoing.waiting.len();
+            let sampled_ns = Time::ZERO + Span::from_secs(second);
+            let part = Report::Connections { sampled_ns, connections: vec![open.clone()] };
+            (0..parts).for_each(|_| outgoing.tell(&part).unwrap());
+            (outgoing.waiting.len() - before) >> 20
+        };
+        assert_eq!((tell(1, 10), tell(2, 90)), (10, 90), "there was room when they began");
+        assert_eq!((tell(3, 1), tell(4, 1)), (0, 0), "there is none for others");
+        let answer = Report::Applied { epoch: 1, sequence: 1 };
+        outgoing.tell(&answer).expect("however large a sample is, the controller is answered");
     }
 
     /// Also by an agent that leaves before it samples again.

@@ -31,6 +31,8 @@ pub(crate) struct Agent {
     /// It has said hello.
     pub(crate) greeted: bool,
     pub(super) budget: Budget,
+    /// The same for notices of congestion: openings, which anybody can cause, take nothing of it.
+    pub(super) notices: Budget,
     /// Since when it is connected, and when it reported last.
     pub(crate) since: Time,
     pub(crate) heard: Time,
@@ -40,6 +42,10 @@ pub(crate) struct Agent {
     pub(super) sampling: Time,
     /// When its last sample came.
     pub(crate) sampled_at: Time,
+    /// The sample of which parts come: when it was taken, by its own clock, and when its first part came.
+    pub(super) begun: (Time, Moment),
+    /// When the first part came of the last sample that came whole: another has followed it.
+    pub(crate) looked: Option<Moment>,
     /// When flows of its hosts whose connection is gone were looked for, as [`Context::awake`].
     pub(super) swept: Time,
     /// The lease of commands that it has confirmed since: what stands there lasts so long at least.
@@ -85,6 +91,18 @@ pub(crate) struct Agent {
     pub(super) unanswered: u64,
     /// Of what it said.
     pub(crate) contradictions: Contradictions<16>,
+}
+
+/// A moment by the controller's clock, and as [`Context::awake`].
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Moment {
+    pub(crate) now: Time,
+    pub(crate) awake: Time,
+}
+
+impl Moment {
+    /// Later than all others.
+    pub(crate) const NEVER: Self = Self { now: Time::NEVER, awake: Time::NEVER };
 }
 
 /// A lease that commands gave: since they were sent, for so long.

@@ -148,14 +148,20 @@ impl Joins {
         self.holders.get(connection).map_or(&[], |(processes, _)| processes)
     }
 
-    /// The connections that no report has spoken of lately; looked for no more often than samples come.
-    pub(crate) fn silent(&mut self, cx: &Context) -> Vec<Connection> {
+    /// The connections that no report has spoken of lately, though the agent of their sender has `looked`; sought no more
+    /// often than samples come.
+    pub(crate) fn silent(
+        &mut self,
+        cx: &Context,
+        looked: impl Fn(&Connection) -> Time,
+    ) -> Vec<Connection> {
         if cx.awake.since(self.swept) < cx.sample {
             return Vec::new();
         }
         self.swept = cx.awake;
         self.holders.retain(|_, (_, at)| cx.awake.since(*at) <= cx.lately());
-        let silent = self.joined.iter().filter(|(_, joined)| joined.carrier.is_silent(cx));
+        let is_silent = |of, joined: &Joined| joined.carrier.is_silent(cx, looked(of));
+        let silent = self.joined.iter().filter(|(of, joined)| is_silent(of, joined));
         silent.map(|(connection, _)| *connection).collect()
     }
 }

@@ -414,7 +414,7 @@ impl Answers<'_> {
             let all = failures.into_iter().chain(contradictions);
             problems.extend(all.map(|what| format!("agent {}: {what}", agent.identity)));
             problems.extend(self.silence(agent));
-            let is_late = |since: &Time| self.now.since(*since) > self.context.patience();
+            let is_late = |since: &Time| self.has_looked(agent, *since);
             let mut late =
                 unseen.iter().filter(|(c, since)| agent.grants.contains_key(c) && is_late(since));
             if let Some((first, _)) = late.next() {
@@ -584,10 +584,16 @@ impl Answers<'_> {
         Some(format!("switch {name} has confirmed nothing for {seconds} s: its entries have ended"))
     }
 
-    /// Whether an agent that samples has sampled a flow's connection lately before its last sample.
+    /// Whether an agent that samples has sampled a flow's connection lately before its last sample, or since it looked at
+    /// all that there is.
     fn is_seen(&self, agent: &Agent, flow: &Flow) -> bool {
-        let seen = |at: Time| agent.sampled_at.since(at) <= self.context.patience();
-        !agent.samples() || flow.reported.is_some_and(seen)
+        !agent.samples() || flow.reported.is_some_and(|at| !self.has_looked(agent, at))
+    }
+
+    /// Whether an agent has sampled for long since `at`, and has looked at all that there is.
+    fn has_looked(&self, agent: &Agent, at: Time) -> bool {
+        let is_long = agent.sampled_at.since(at) > self.context.patience();
+        is_long && agent.looked.is_some_and(|looked| at < looked.now)
     }
 
     /// Why what an agent confirmed may not stand.

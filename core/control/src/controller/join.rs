@@ -73,7 +73,9 @@ impl Controller {
 
     /// The connections that no report has spoken of lately leave.
     pub(super) fn part_silent(&mut self) {
-        for connection in self.registry.joins.silent(&self.context) {
+        let host = |of: &Connection| self.view.host_at(of.source.ip());
+        let looked = |of: &Connection| self.agents.looked(host(of)).awake;
+        for connection in self.registry.joins.silent(&self.context, looked) {
             self.part(&connection);
         }
     }

@@ -535,11 +535,11 @@ impl Controller {
         let Some(agent) = self.agents.sweep(&self.context, channel) else {
             return;
         };
-        let (awake, grace) = (self.context.awake, self.context.grace);
+        let (cx, looked) = (&self.context, agent.looked.unwrap_or_default().awake);
         let is_gone = |flow: &Flow| {
             flow.owner.is_some()
                 && flow.reported.is_some_and(|at| at >= agent.since)
-                && flow.heard.is_some_and(|at| awake.since(at) > grace)
+                && flow.heard.is_some_and(|at| cx.is_gone(at, cx.grace, looked))
         };
         let hosts = agent.hosts.clone();
         let addresses = hosts.iter().flat_map(|host| self.view.addresses_of(*host));
@@ -558,9 +558,12 @@ impl Controller {
     /// saw their last packet.
     fn forget_silent(&mut self) {
         for id in self.registry.silent(&self.context) {
-            let ends = self.registry.flow(id).map(|flow| <[NodeId; 2]>::from(flow.ends));
-            let would_hear = |node| self.agents.would_report(&self.context, node);
-            if ends.is_some_and(|ends| ends.into_iter().any(would_hear)) {
+            let Some(flow) = self.registry.flow(id) else { continue };
+            let would_hear = |node| {
+                let looked = self.agents.looked(Some(node)).awake;
+                self.agents.would_report(&self.context, node) && flow.heard < Some(looked)
+            };
+            if <[NodeId; 2]>::from(flow.ends).into_iter().any(would_hear) {
                 self.counters.flows_vanished += 1;
                 self.forget_flow(id);
             }
@@ -662,7 +665,9 @@ impl Controller {
             let access = self.view.access(ends.0).unwrap_or(Rate::ZERO);
             let stands = (sum.delivered, sum.queued > Bytes::ZERO);
             let cx = &self.context;
-            if let Some(offered) = self.desired.note_pair(cx, sampled, ends, stands, access) {
+            let looked = self.agents.looked(Some(ends.0)).awake;
+            let offered = self.desired.note_pair(cx, (sampled, looked), ends, stands, access);
+            if let Some(offered) = offered {
                 self.tell(offered);
             }
         }
@@ -677,7 +682,8 @@ impl Controller {
     }
 
     pub(super) fn end_silent_pairs(&mut self) {
-        for offered in self.desired.end_silent_pairs(&self.context) {
+        let looked = |src| self.agents.looked(Some(src)).awake;
+        for offered in self.desired.end_silent_pairs(&self.context, looked) {
             self.tell(offered);
         }
     }

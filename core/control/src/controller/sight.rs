@@ -8,9 +8,10 @@ use alloc::vec::Vec;
 use model::{Declared, FlowId, Measured, NodeId};
 use protocol::Connection;
 use protocol::agent::ConnectionReport;
-use units::{Bytes, Rate};
+use units::{Bytes, Rate, Time};
 
 use super::Controller;
+use crate::agents::Moment;
 use crate::applications::registry::Flow;
 
 impl Controller {
@@ -150,15 +151,19 @@ impl Controller {
     /// Parks the flows of these hosts whose connection nobody has seen for long, or over which nothing was sent and
     /// nothing waited from one report to the next.
     pub(super) fn park_unseen(&mut self, hosts: &[NodeId]) {
-        let (now, awake) = (self.context.now, self.context.awake);
+        let (cx, awake) = (&self.context, self.context.awake);
         // Samples are not quite as far apart as they should be.
         let (sample, patience) = (self.context.sample / 4 * 3, self.context.patience());
         let is_idle = |flow: &Flow| {
             // Nothing is told of it, or that nothing goes.
-            let most = if flow.heard == Some(awake) { sample } else { patience };
+            let looked = self.agents.looked(Some(flow.ends.0));
+            let is_told = flow.heard == Some(awake);
+            let (most, looked) = if is_told { (sample, Moment::NEVER) } else { (patience, looked) };
             let is_unseen = match flow.busy {
-                Some(at) => flow.size.is_some() && awake.since(at) > most,
-                None => !flow.is_seen() && now.since(flow.since) > most,
+                Some(at) => flow.size.is_some() && cx.is_gone(at, most, looked.awake),
+                None => {
+                    !flow.is_seen() && cx.now.since(flow.since) > most && flow.since < looked.now
+                }
             };
             flow.owner.is_some() && !flow.parked && is_unseen
         };
@@ -175,9 +180,8 @@ impl Controller {
     /// when it was reported first. An application of which all flows count as more from now on.
     pub(super) fn settle(&mut self, report: &ConnectionReport, before: Bytes) -> Option<Arc<str>> {
         let ends = self.view.ends(&report.connection);
-        let last = ends.and_then(|ends| {
-            self.desired.delivered_before(ends, &report.connection, units::Time::NEVER)
-        });
+        let last = ends
+            .and_then(|ends| self.desired.delivered_before(ends, &report.connection, Time::NEVER));
         let capacity = self.capacity_from(ends.map(|(src, _)| src));
         let before = last.unwrap_or(before);
         let (now, desired) = (self.context.now, &self.desired);

@@ -203,8 +203,12 @@ fn measures_grow_old_and_a_connection_that_nobody_has_is_told() {
     rig.pass(SECOND * 9);
     let why = shown(&rig);
     assert_eq!((why.flow.measured_bps, why.flow.enforced_bps), (None, Some(Rate::from_mbps(5))));
-    let nothing = Report::Connections { sampled_ns: rig.now, connections: vec![] };
-    rig.input(Input::Reported(agent, &nothing)).unwrap();
+    // The first is whole once another has followed.
+    for _ in 0..2 {
+        rig.pass(SECOND);
+        let nothing = Report::Connections { sampled_ns: rig.now, connections: vec![] };
+        rig.input(Input::Reported(agent, &nothing)).unwrap();
+    }
     let why = shown(&rig);
     assert!(why.by.contains("sees no such connection"), "{}", why.by);
     assert_eq!(why.flow.enforced_bps, None);
@@ -305,6 +309,49 @@ fn a_limit_counts_once_a_sample_has_its_connection() {
     assert_eq!(problem(&rig), None);
 }
 
+/// A sample of very many connections comes in parts, for longer than samples should be apart, and than what isn't seen is
+/// waited for: what is in one of its parts is there, and what is in none is gone.
+#[test]
+fn what_comes_late_in_a_long_sample_is_there() {
+    let (mut rig, agent) = held();
+    let sampled = |rig: &mut Rig, since, port| {
+        let report = ConnectionReport {
+            connection: connection(0, 2, port),
+            delivered_bytes: Bytes::new(rig.now.as_nanos() / 1_000),
+            unsent_bytes: Bytes::new(1),
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            processes: vec![],
+        };
+        let report = Report::Connections { sampled_ns: since, connections: vec![report] };
+        rig.input(Input::Reported(agent, &report)).unwrap();
+    };
+    let long = |rig: &mut Rig, with| {
+        let since = rig.now;
+        for part in 0..15 {
+            rig.pass(SECOND);
+            sampled(rig, since, if part == 7 && with { 7 } else { 100 + part });
+            if with {
+                let status = rig.controller.at(rig.now).status();
+                let unseen =
+                    status.problems.iter().find(|what| what.contains("sees no connection"));
+                assert_eq!((status.agents[0].paced, unseen), (1, None), "part {part}");
+                assert_eq!(shown(rig).flow.enforced_bps, Some(Rate::from_mbps(5)), "{part}");
+            }
+        }
+    };
+    let now = rig.now;
+    sampled(&mut rig, now, 7);
+    rig.pass(SECOND);
+    (0..3).for_each(|_| long(&mut rig, true));
+    assert_eq!(rig.controller.counters().flows_vanished, 0);
+    (0..2).for_each(|_| long(&mut rig, false));
+    rig.pass(SECOND);
+    let now = rig.now;
+    sampled(&mut rig, now, 100);
+    assert_eq!(rig.controller.counters().flows_vanished, 1);
+}
+
 /// An agent that samples and doesn't see a connection: what it has confirmed of it counts as unseen, and that only.
 #[test]
 fn what_does_not_stand_is_not_counted_as_unseen() {
@@ -323,6 +370,7 @@ fn what_does_not_stand_is_not_counted_as_unseen() {
     rig.pass(SECOND * 5);
     assert_eq!((sample(&mut rig), unseen(&rig)), ((0, 0), false));
     rig.input(Input::Reported(agent, &Report::Applied { epoch: 1, sequence: 2 })).unwrap();
+    rig.pass(SECOND);
     assert_eq!((sample(&mut rig), unseen(&rig)), ((0, 1), true));
     // Nothing is confirmed any more, and its lease ends.
     rig.pass(SECOND * 11);

@@ -379,7 +379,7 @@ impl Answers<'_> {
             return format!("nobody: agent {name} failed: {reason}");
         }
         if !self.is_seen(agent, flow) {
-            if agent.sampled_at.since(flow.since) <= self.context.patience() {
+            if !self.has_looked(agent, flow.since) {
                 return format!("nobody yet: agent {name} has not seen its connection");
             }
             return format!(
