@@ -357,8 +357,9 @@ impl Answers<'_> {
         }
         if let Some((agent, epoch)) = self.outranked() {
             problems.push(format!(
-                "agent {agent} obeys a controller of epoch {epoch}, this one has {}: stop one of the two, or write \
-                 {epoch} into the file epoch of this one's state and start it again",
+                "agent {agent} obeys a controller of epoch {epoch}, this one has {}: stop one of the two; where this \
+                 one's state was lost, and the agents' logs name it, write {epoch} into the file epoch of the state and \
+                 start it again",
                 self.context.epoch
             ));
         }
