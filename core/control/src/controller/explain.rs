@@ -210,7 +210,10 @@ impl Answers<'_> {
     fn switch_statuses(&self) -> Vec<SwitchStatus> {
         let topology = self.view.network.topology();
         let nodes = (0u32..).zip(topology.nodes());
-        let switches = nodes.filter(|(_, node)| node.kind == NodeKind::Switch);
+        let is_known = |number, name| self.view.named(name) == Some(NodeId(number));
+        let switches = nodes.filter(|(number, node)| {
+            node.kind == NodeKind::Switch && is_known(*number, &node.name)
+        });
         switches
             .map(|(number, node)| {
                 let known = self.switches.get(NodeId(number));

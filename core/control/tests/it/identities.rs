@@ -132,6 +132,34 @@ fn an_undeclared_switch_that_is_gone_is_no_problem() {
     assert_eq!(missing, ["switch s0 is not connected", "switch s1 is not connected"]);
 }
 
+/// As hosts that are gone: their places are others' then.
+#[test]
+fn undeclared_switches_that_are_gone_are_forgotten() {
+    let mut rig = rig_of(|config| config.limits.switches = 4);
+    let mut come = |number: u64| {
+        rig.swap_switch(0, testing::openflow::switch(number, 254, 2));
+        rig.plug(0);
+        rig.unplug(0);
+        (connected(&rig).len(), rig.closed.pop().is_some())
+    };
+    let known: Vec<_> = (0x10..0x15).map(&mut come).collect();
+    assert_eq!(known, [(3, false), (4, false), (5, false), (6, false), (6, true)]);
+    rig.plug(1);
+    rig.pass(SECOND * 400);
+    // One of them is there again.
+    rig.swap_switch(0, testing::openflow::switch(0x11, 254, 2));
+    rig.plug(0);
+    rig.pass(SECOND * 300);
+    let left = [("s0".into(), false), ("s1".into(), true), ("s-11".into(), true)];
+    assert_eq!(connected(&rig), left);
+    rig.unplug(0);
+    rig.agent("x", &[99]);
+    rig.swap_switch(0, testing::openflow::switch(0x10, 254, 2));
+    rig.plug(0);
+    let names: Vec<_> = connected(&rig).into_iter().map(|(name, _)| name).collect();
+    assert!(names.contains(&"s-10".into()) && names.len() == 4, "{names:?}");
+}
+
 fn hello(name: &str, address: &str, epoch: u64) -> Report {
     let host = Host { name: name.into(), addresses: vec![address.parse().unwrap()] };
     Report::Hello { hosts: vec![host], capabilities: Vec::new(), epoch }
