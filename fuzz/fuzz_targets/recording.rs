@@ -26,6 +26,7 @@ fuzz_target!(|data: &[u8]| {
                 record::write_changed(at, configuration, &mut bytes)
             }
             Content::Digest(digest) => record::write_digest(at, *digest, &mut bytes),
+            Content::Ended => record::write_ended(at, &mut bytes),
             Content::Input(input) => record::write_input(at, &input.as_input(), &mut bytes),
         };
         assert!(written.is_ok(), "what was read is no longer than what is written");

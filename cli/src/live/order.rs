@@ -30,7 +30,7 @@ enum What {
     List(Plain),
     /// End a job and lift its limits; its application may declare it again
     Cancel {
-        /// APPLICATION/JOB; the job may have a / in its name, or %2F for it as `explain` takes it
+        /// APPLICATION/JOB; a / within the job's name may be written as %2F
         job: String,
         #[command(flatten)]
         plain: Plain,
@@ -72,7 +72,7 @@ enum What {
     /// The application or job must have declared something, or the application be a `[[tenant]]`: a name that nobody bears
     /// is refused.
     Limit {
-        /// APPLICATION or APPLICATION/JOB; a / within a job's name is %2F or /
+        /// APPLICATION or APPLICATION/JOB; a / within the job's name may be written as %2F
         of: String,
         /// Most that each of its connections sends, such as "50 Mbit/s"
         #[arg(value_parser = rate)]

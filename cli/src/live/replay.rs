@@ -125,7 +125,13 @@ impl Replay {
             print(&(line + "\n"))?;
             return verdict.map(|_| ()).map_err(Failure::failed);
         }
-        let cut = if *truncated { "; the last record is truncated" } else { "" };
+        let cut = match (truncated, replay.ended || replay.damaged.is_some()) {
+            (true, _) => "; the last record is truncated",
+            (_, false) => {
+                "; its end isn't there: the controller still runs or was killed, or the rest is cut off"
+            }
+            _ => "",
+        };
         print(&format!(
             "epoch {}: {} inputs ({} refused) and {} outputs in {:.3} s, digest {}{cut}\n",
             replay.epoch,
@@ -175,13 +181,22 @@ fn verdict(replay: &control::Replay) -> Result<String, String> {
         _ => {}
     }
     let until = replay.verified_ns.as_secs_f64();
+    let compared = outputs - unverified;
+    if compared == 0 {
+        return Err(format!(
+            "nothing was compared: no message to an agent or a switch was decided up to t={until:.3} s, and what a \
+             policy wants is not recorded"
+        ));
+    }
     let rest = match (replay.unverified_records, unverified) {
         (0, 0) => String::new(),
         (records, outputs) => format!(
             "; {records} records and {outputs} outputs after the last digest are not verified"
         ),
     };
-    Ok(format!("equal to what was decided then up to t={until:.3} s ({digests} digests){rest}"))
+    Ok(format!(
+        "equal to what was decided then up to t={until:.3} s ({compared} messages to agents and switches, {digests} digests){rest}"
+    ))
 }
 
 /// Something that was said to the controller, or by it.
@@ -201,7 +216,9 @@ impl Line {
     /// What a record tells; ticks tell nothing.
     fn input(record: &Record) -> Option<Self> {
         let (peer, text, what) = match &record.content {
-            Content::Started(..) | Content::Continued(_) | Content::Digest(_) => return None,
+            Content::Started(..) | Content::Continued(_) | Content::Digest(_) | Content::Ended => {
+                return None;
+            }
             Content::Changed(configuration) => {
                 let text = format!("{} was read again", configuration.file);
                 (String::from("configuration"), text.clone(), json!(text))

@@ -149,6 +149,7 @@ async fn a_replay_decides_what_was_decided_then() {
     let replayed = replay(&daemon, &file);
     assert!(replayed.status.success(), "{}", stderr(&replayed));
     assert!(stdout(&replayed).contains("nothing was decided"), "{}", stdout(&replayed));
+    assert!(stdout(&replayed).contains("its end isn't there"), "{}", stdout(&replayed));
 }
 
 fn replay(daemon: &Daemon, file: &Path) -> Output {
@@ -183,6 +184,7 @@ fn written(records: impl Iterator<Item = Record>) -> Vec<u8> {
             Content::Continued(continuation) => record::write_continued(&continuation, &mut out),
             Content::Changed(configuration) => record::write_changed(at, &configuration, &mut out),
             Content::Digest(digest) => record::write_digest(at, digest, &mut out),
+            Content::Ended => record::write_ended(at, &mut out),
             Content::Input(input) => record::write_input(at, &input.as_input(), &mut out),
         }
         .unwrap();

@@ -256,6 +256,7 @@ impl Controller {
         if self.switches.ask_statistics(&self.context, statistics) {
             self.discovery().look_for_lost_links();
             self.discovery().look_for_silent_hosts();
+            self.forget_switches();
         }
         if self.switches.renew(&self.context) {
             self.end_silent_pairs();

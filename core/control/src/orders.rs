@@ -141,7 +141,7 @@ fn end<K: Ord + Borrow<Q>, Q: Ord + ?Sized>(
     name: &str,
     is: &str,
 ) -> Result<(), Refusal> {
-    let reason = || format!("\"{name}\" is not {is}; the status shows the orders that stand");
+    let reason = || format!("{name:?} is not {is}; the status shows the orders that stand");
     let ended = of.remove(ended).map(drop);
     ended.ok_or_else(|| Refusal { field, reason: reason(), busy: false })
 }
@@ -152,18 +152,21 @@ pub(crate) fn by(act: &Act) -> String {
     format!("by {}{}", act.by, why.unwrap_or_default())
 }
 
-/// The texts of an order, by their fields.
+/// The texts of an order that begins something, by their fields. What ends something names what is there already.
 pub(crate) fn texts(order: &Order) -> impl Iterator<Item = (&'static str, &str)> {
     let (first, job) = match order {
-        Order::Cancel { application, job } => (Some(("application", &**application)), Some(&**job)),
-        Order::Evict { application }
-        | Order::Block { application, .. }
-        | Order::Unblock { application } => (Some(("application", &**application)), None),
-        Order::Limit { application, job, .. } | Order::Unlimit { application, job } => {
+        Order::Block { application, .. } => (Some(("application", &**application)), None),
+        Order::Limit { application, job, .. } => {
             (Some(("application", &**application)), job.as_deref())
         }
-        Order::Drain { host, .. } | Order::Undrain { host } => (Some(("host", &**host)), None),
-        Order::Freeze { .. } | Order::Thaw {} => (None, None),
+        Order::Drain { host, .. } => (Some(("host", &**host)), None),
+        Order::Freeze { .. }
+        | Order::Cancel { .. }
+        | Order::Evict { .. }
+        | Order::Unblock { .. }
+        | Order::Thaw {}
+        | Order::Undrain { .. }
+        | Order::Unlimit { .. } => (None, None),
     };
     let job = job.map(|job| ("job", job));
     let reason = order.reason().map(|reason| ("reason", reason));

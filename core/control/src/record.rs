@@ -27,7 +27,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
 /// How every part begins; the version of the form is the last byte.
-pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x0f";
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x10";
 
 /// The longest content of a record, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -58,6 +58,8 @@ pub enum Content {
     Input(OwnedInput),
     /// The digest of all that was recorded and decided so far.
     Digest(Digest),
+    /// The controller ended. The last record of the last part.
+    Ended,
 }
 
 /// What a controller was made from, in its owner's form.
@@ -247,6 +249,14 @@ pub fn write_digest(at: Time, digest: Digest, out: &mut Vec<u8>) -> Result<(), T
     record(DIGEST, at, out, |out| out.put(&digest))
 }
 
+/// Appends the end.
+///
+/// # Errors
+/// It is too long.
+pub fn write_ended(at: Time, out: &mut Vec<u8>) -> Result<(), TooLong> {
+    record(ENDED, at, out, |_| {})
+}
+
 /// Appends an input.
 ///
 /// # Errors
@@ -307,6 +317,7 @@ const STARTED: u8 = 0;
 const CHANGED: u8 = 1;
 const DIGEST: u8 = 2;
 const CONTINUED: u8 = 3;
+const ENDED: u8 = 4;
 
 fn record(
     kind: u8,
@@ -457,6 +468,7 @@ fn read(content: &[u8]) -> Result<Record, &'static str> {
         CHANGED => Configuration::read(&mut from).map(Content::Changed),
         DIGEST => Digest::read(&mut from).map(Content::Digest),
         CONTINUED => Continuation::read(&mut from).map(Content::Continued),
+        ENDED => Some(Content::Ended),
         16..=27 => input(kind, &mut from).map(Content::Input),
         _ => return Err("is of an unknown kind"),
     };

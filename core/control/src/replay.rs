@@ -39,6 +39,8 @@ pub struct Replay {
     pub inputs: u64,
     /// Those that were refused.
     pub refused: u64,
+    /// Whether its end is there. Without it the controller was killed, or still runs, or the rest is cut off.
+    pub ended: bool,
     /// Why what follows these inputs can't be read: where it is damaged, or what is missing.
     pub damaged: Option<String>,
     /// Outputs.
@@ -88,6 +90,7 @@ pub fn replay<E: Display>(
         version: configuration.program.clone(),
         inputs: 0,
         refused: 0,
+        ended: false,
         damaged: None,
         outputs: 0,
         lasted_ns: Span::ZERO,
@@ -114,6 +117,10 @@ pub fn replay<E: Display>(
                 break;
             }
         };
+        if replay.ended {
+            replay.damaged = Some("records follow its end".into());
+            break;
+        }
         let at = record.at;
         replay.lasted_ns = at.since(*begun);
         written.clear();
@@ -147,6 +154,10 @@ pub fn replay<E: Display>(
                     replay.verified_ns = replay.lasted_ns;
                     verified = digest;
                 }
+                false
+            }
+            Content::Ended => {
+                replay.ended = true;
                 false
             }
         };

@@ -84,7 +84,7 @@ pub(crate) struct View {
     named_by: BTreeMap<NodeId, (String, Time)>,
     /// When it was last looked for whom none acts.
     looked: Time,
-    /// Nodes that were such hosts and are nobody now.
+    /// Nodes that were such hosts, or switches that nobody declared, and are nobody now.
     vacant: Vec<NodeId>,
     /// Of what was seen in the network.
     pub(crate) contradictions: Contradictions<1000>,
@@ -357,18 +357,7 @@ impl View {
 
     /// The same for a host that an agent names.
     pub(crate) fn add_host_of(&mut self, name: &str, agent: &str, now: Time) -> Option<NodeId> {
-        let node = match self.named(name) {
-            Some(node) => node,
-            None => match self.vacant.pop() {
-                Some(node) => {
-                    self.learnt += 1;
-                    self.network.rename_node(node, name.into());
-                    self.names.insert(name.into(), node);
-                    node
-                }
-                None => self.add_host(name)?,
-            },
-        };
+        let node = self.add_host(name)?;
         self.named_by.insert(node, (agent.into(), now));
         Some(node)
     }
@@ -416,17 +405,41 @@ impl View {
                 self.addresses.remove(&number(address));
                 self.addressed.remove(&(node, address));
             }
-            let name = String::from(self.node_name(node));
-            self.names.remove(&name);
             self.learnt -= 1;
-            self.vacant.push(node);
+            self.vacate(node);
             forgotten.push(node);
         }
         forgotten
     }
 
+    /// Forgets a switch that nobody declared, and whether it did: one with a link stays.
+    pub(crate) fn forget_switch(&mut self, node: NodeId) -> bool {
+        let Some(datapath_id) = self.datapath_of(node) else { return false };
+        if self.is_declared(node) || !self.network.topology().out(node).is_empty() {
+            return false;
+        }
+        self.datapaths.remove(&datapath_id);
+        self.learnt_switches -= 1;
+        self.vacate(node);
+        true
+    }
+
+    /// A node is nobody any more.
+    fn vacate(&mut self, node: NodeId) {
+        let name = String::from(self.node_name(node));
+        self.names.remove(&name);
+        self.vacant.push(node);
+    }
+
     fn add_node(&mut self, name: String, kind: NodeKind) -> Option<NodeId> {
-        let node = self.network.add_node(name.clone(), kind).ok()?;
+        let vacant = self.vacant.iter().rposition(|node| self.kind(*node) == Some(kind));
+        let node = match vacant.map(|place| self.vacant.swap_remove(place)) {
+            Some(node) => {
+                self.network.rename_node(node, name.clone());
+                node
+            }
+            None => self.network.add_node(name.clone(), kind).ok()?,
+        };
         self.names.insert(name, node);
         Some(node)
     }

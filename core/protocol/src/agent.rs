@@ -14,8 +14,7 @@ use units::{Bytes, Rate, Span, Time};
 
 use crate::{Connection, Process};
 
-/// The highest epoch that a controller may have, and that anybody is believed to obey: one start a
-/// millisecond comes there in 8900 years. Above it there is always a higher one.
+/// The highest epoch that a controller may have: one start a millisecond comes there in 8900 years.
 pub const MOST_EPOCH: u64 = 1 << 48;
 
 /// The longest lease that a controller may give: what is held outlives whoever dies by no more.

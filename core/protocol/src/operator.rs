@@ -60,7 +60,7 @@ pub enum Order {
     },
     /// No connection of an application, or of a job of it, goes faster, whatever the policy decides.
     Limit {
-        /// The application, known or not.
+        /// The application: one that has declared something, or a tenant of the configuration.
         application: String,
         /// The job; all of them where none is named.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,6 +93,26 @@ impl Order {
             | Self::Freeze { reason }
             | Self::Drain { reason, .. }
             | Self::Limit { reason, .. } => reason.as_deref(),
+            Self::Cancel { .. }
+            | Self::Evict { .. }
+            | Self::Unblock { .. }
+            | Self::Thaw {}
+            | Self::Undrain { .. }
+            | Self::Unlimit { .. } => None,
+        }
+    }
+
+    /// The order that ends it, where it stands until then.
+    pub fn ends_by(&self) -> Option<Self> {
+        match self {
+            Self::Block { application, .. } => {
+                Some(Self::Unblock { application: application.clone() })
+            }
+            Self::Freeze { .. } => Some(Self::Thaw {}),
+            Self::Drain { host, .. } => Some(Self::Undrain { host: host.clone() }),
+            Self::Limit { application, job, .. } => {
+                Some(Self::Unlimit { application: application.clone(), job: job.clone() })
+            }
             Self::Cancel { .. }
             | Self::Evict { .. }
             | Self::Unblock { .. }

@@ -44,7 +44,7 @@ pub enum StateError {
     /// No start can have a higher epoch than this.
     #[error(
         "{}: holds {epoch}; no agent obeys an epoch above {MOST_EPOCH}, and this start's would be: write \
-         into it the highest that their logs name", file.display()
+         into it the highest that several agents' logs name; an agent that is stopped and started obeys any", file.display()
     )]
     TooHigh {
         /// The file of the epoch.

@@ -2,7 +2,7 @@
 //! a line about each that was given.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use protocol::operator::Act;
@@ -212,7 +212,15 @@ impl Ledger {
                 }
             }
         }
-        let mut out = OpenOptions::new().create(true).append(true).open(&file)?;
+        let mut out = OpenOptions::new().create(true).read(true).append(true).open(&file)?;
+        // A full disk, or a crash, may have left a part of a line.
+        let mut last = [b'\n'];
+        if out.seek(SeekFrom::End(-1)).is_ok() {
+            out.read_exact(&mut last)?;
+        }
+        if last != [b'\n'] {
+            text.insert(0, b'\n');
+        }
         out.write_all(&text)?;
         out.sync_data()
     }
@@ -285,6 +293,22 @@ mod tests {
         assert!(files.iter().filter(is_log).all(|file| file.metadata().unwrap().len() <= 300));
         let last = fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
         assert!(last.contains("\"at_s\":99"), "{last}");
+    }
+
+    /// A full disk takes a part of a line.
+    #[test]
+    fn a_line_begins_after_what_is_left_of_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger::of(folder.path());
+        let file = folder.path().join("audit.jsonl");
+        fs::write(&file, "{\"at_s\":6,\"by").unwrap();
+        for _ in 0..2 {
+            assert_eq!(ledger.note(&act(Order::Thaw {}), Err("no")), None);
+        }
+        let log = fs::read_to_string(&file).unwrap();
+        let lines: Vec<Option<serde_json::Value>> =
+            log.lines().map(|line| serde_json::from_str(line).ok()).collect();
+        assert!(matches!(&lines[..], [None, Some(_), Some(_)]), "{log}");
     }
 
     #[test]

@@ -511,7 +511,7 @@ fn cut_off(kind: &str, channel: ChannelId, peer: Option<Peer>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
     use model::Severity;
@@ -556,6 +556,11 @@ mod tests {
         let (changes, _follower) = watch::channel(0);
         let led = (1, Mandate::endless());
         Owner::new(settings, led, Clock::start(), None, Arc::default(), changes).unwrap()
+    }
+
+    /// A machine to which nobody has said anything.
+    pub fn controller() -> Controller {
+        owner().controller
     }
 
     fn hello() -> Report {

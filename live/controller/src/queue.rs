@@ -13,6 +13,8 @@ use crate::tenant::{Tenant, Who};
 
 /// A tenant that was given so much more than who is served now goes before nobody, however urgent.
 const CREDIT: u64 = 10_000_000;
+/// So many lines are ahead at most. Where more are, who comes begins at the tag of the least of them, which is forgotten.
+const AHEAD: usize = 1_000;
 
 /// What waits, line by line.
 #[derive(Debug)]
@@ -99,8 +101,9 @@ impl<E> Queue<E> {
             }
         };
         while let Some((tag, past)) = self.ahead.first()
-            && *tag <= self.now
+            && (*tag <= self.now || self.ahead.len() > AHEAD)
         {
+            self.now = self.now.max(*tag);
             self.lines.remove(past);
             self.ahead.pop_first();
         }
@@ -227,6 +230,23 @@ mod tests {
             serve(&mut queue, |_| MS);
         }
         assert!(tenants.application("flood").is_none(), "what it has had is made up for");
+    }
+
+    /// Also where names come once each, and somebody always waits.
+    #[test]
+    fn lines_of_names_that_do_not_come_again_are_forgotten() {
+        let tenants = Tenants::new(0);
+        let mut queue = Queue::default();
+        for busy in [false, true] {
+            if busy {
+                queue.push(&tenant(&tenants, "first"), 0, false);
+            }
+            for number in 0..4 * AHEAD {
+                queue.push(&tenant(&tenants, &number.to_string()), 0, false);
+                serve(&mut queue, |_| MS);
+            }
+            assert!(queue.lines.len() <= AHEAD + 2, "{}", queue.lines.len());
+        }
     }
 
     #[test]

@@ -241,6 +241,11 @@ impl Recorder {
     /// Writes the rest and waits for the disk.
     pub fn finish(mut self) {
         self.note_digest();
+        if !self.is_losing
+            && let Err(error) = record::write_ended(self.now, &mut self.buffer)
+        {
+            self.lose(&error.to_string());
+        }
         if let Some(sender) = self.sender.take() {
             // A writer that failed has said so.
             let _ = sender.send(Piece::Records(self.buffer, self.shares));

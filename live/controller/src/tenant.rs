@@ -196,9 +196,8 @@ impl Held {
     /// # Errors
     /// As [`Tenant::hold`].
     pub fn grow(&mut self, octets: usize) -> Result<(), Full> {
-        let more = self.tenant.hold_request(octets)?;
-        self.octets += more.octets;
-        std::mem::forget(more);
+        let mut more = self.tenant.hold_request(octets)?;
+        self.octets += std::mem::take(&mut more.octets);
         Ok(())
     }
 }
@@ -254,6 +253,11 @@ mod tests {
         let one = application(&tenants, "a");
         one.worked(Duration::from_secs(1));
         assert_eq!(application(&tenants, "a").busy(), Duration::from_secs(1));
+        let mut held = one.hold(10).unwrap();
+        held.grow(10).unwrap();
+        assert_eq!(one.held(), 50);
+        drop(held);
+        assert_eq!(one.held(), 0);
         drop(one);
         assert_eq!(application(&tenants, "a").busy(), Duration::ZERO);
         for number in 0..1_000 {

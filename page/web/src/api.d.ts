@@ -1198,7 +1198,7 @@ export interface components {
             /** @constant */
             type: "undrain";
         } | {
-            /** @description The application, known or not. */
+            /** @description The application: one that has declared something, or a tenant of the configuration. */
             application: string;
             /** @description The job; all of them where none is named. */
             job?: string | null;

@@ -202,8 +202,19 @@ impl Controller {
 
     /// A channel is gone.
     pub(super) fn lose_switch(&mut self, channel: ChannelId) {
-        if let Some(node) = self.switches.remove(channel) {
+        if let Some(node) = self.switches.remove(self.context.now, channel) {
             self.rollout.confirmed(node);
+        }
+    }
+
+    /// Forgets switches that nobody declared and that are gone for long, as hosts. No connection is sent through one
+    /// without links.
+    pub(super) fn forget_switches(&mut self) {
+        for node in self.switches.gone(self.context.now, self.context.memory()) {
+            if self.agents.acting_for(node).is_none() && self.view.forget_switch(node) {
+                self.switches.forget(node);
+                self.agents.forget_nodes(&[node]);
+            }
         }
     }
 

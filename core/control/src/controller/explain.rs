@@ -210,7 +210,10 @@ impl Answers<'_> {
     fn switch_statuses(&self) -> Vec<SwitchStatus> {
         let topology = self.view.network.topology();
         let nodes = (0u32..).zip(topology.nodes());
-        let switches = nodes.filter(|(_, node)| node.kind == NodeKind::Switch);
+        let is_known = |number, name| self.view.named(name) == Some(NodeId(number));
+        let switches = nodes.filter(|(number, node)| {
+            node.kind == NodeKind::Switch && is_known(*number, &node.name)
+        });
         switches
             .map(|(number, node)| {
                 let known = self.switches.get(NodeId(number));
@@ -357,8 +360,9 @@ impl Answers<'_> {
         }
         if let Some((agent, epoch)) = self.outranked() {
             problems.push(format!(
-                "agent {agent} obeys a controller of epoch {epoch}, this one has {}: stop one of the two, or write \
-                 {epoch} into the file epoch of this one's state and start it again",
+                "agent {agent} obeys a controller of epoch {epoch}, this one has {}: stop one of the two; where this \
+                 one's state was lost, and the agents' logs name it, write {epoch} into the file epoch of the state and \
+                 start it again",
                 self.context.epoch
             ));
         }

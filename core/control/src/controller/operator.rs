@@ -23,21 +23,24 @@ fn refuse(field: &'static str, reason: String) -> Result<(), Refusal> {
 impl Controller {
     /// An operator orders something, or has ordered it before this controller began (`again`).
     pub(super) fn handle_order(&mut self, act: &Act, again: bool) -> Result<(), Refusal> {
-        for (field, text) in texts(&act.order) {
-            if let Some(wrong) = self.context.limits.wrong_name(text) {
-                return refuse(field, wrong);
+        // What stood before may be from before a bound.
+        if !again {
+            for (field, text) in texts(&act.order) {
+                if let Some(wrong) = self.context.limits.wrong_name(text) {
+                    return refuse(field, wrong);
+                }
             }
-        }
-        if let Order::Block { application, .. } | Order::Limit { application, .. } = &act.order
-            && !model::is_name(application)
-        {
-            return refuse("application", model::NO_NAME.into());
+            if let Order::Block { application, .. } | Order::Limit { application, .. } = &act.order
+                && !model::is_name(application)
+            {
+                return refuse("application", model::NO_NAME.into());
+            }
         }
         match &act.order {
             Order::Cancel { application, job } => self.cancel(application, job),
             Order::Evict { application } => {
                 if !self.registry.applications.contains_key(&**application) {
-                    let reason = format!("\"{application}\" has declared nothing; see the status");
+                    let reason = format!("{application:?} has declared nothing; see the status");
                     return refuse("application", reason);
                 }
                 self.end_application(application);
@@ -179,11 +182,11 @@ impl Controller {
     fn cancel(&mut self, application: &str, job: &str) -> Result<(), Refusal> {
         let known = self.registry.applications.get(application);
         let Some(known) = known else {
-            let reason = format!("\"{application}\" has declared nothing; see the status");
+            let reason = format!("{application:?} has declared nothing; see the status");
             return refuse("application", reason);
         };
         let Some(id) = known.jobs.get(job).copied() else {
-            return refuse("job", format!("\"{application}\" has no job \"{job}\""));
+            return refuse("job", format!("{application:?} has no job {job:?}"));
         };
         self.complete_job(id);
         Ok(())

@@ -77,7 +77,7 @@ impl Controller {
         capabilities: &[Capability],
         epoch: u64,
     ) -> Result<(), Refusal> {
-        check_epoch(epoch)?;
+        check_epoch(self.context.epoch, epoch)?;
         self.forget_named();
         let (cx, view) = (&self.context, &mut self.view);
         let replaced = self.agents.greet(cx, view, channel, hosts, capabilities)?;
@@ -173,7 +173,7 @@ impl Controller {
                 }
             }
             Report::Stale { obeys, .. } => {
-                check_epoch(*obeys)?;
+                check_epoch(self.context.epoch, *obeys)?;
                 self.counters.stale += 1;
                 self.agents.note_epoch(channel, *obeys);
             }
@@ -700,11 +700,18 @@ fn check_ports(connection: &Connection) -> Result<(), Refusal> {
     connection.limitable().map_err(refuse)
 }
 
-/// Nobody obeys an epoch that no controller has: by it the next one could have no higher epoch.
-fn check_epoch(epoch: u64) -> Result<(), Refusal> {
-    if epoch <= MOST_EPOCH {
+/// No other controller is believed to have started so many times more often: one start a second takes 136 years.
+const FARTHEST: u64 = 1 << 32;
+
+/// An epoch that nobody gave would be written into a state by who believes it: there must always be later ones.
+fn check_epoch(own: u64, epoch: u64) -> Result<(), Refusal> {
+    let left = MOST_EPOCH.saturating_sub(own);
+    if epoch <= own + FARTHEST.min(left / 2) {
         return Ok(());
     }
-    let reason = format!("{epoch} is no controller's; at most {MOST_EPOCH} can be");
+    let reason = format!(
+        "{epoch} was never given: this controller has {own}; stop that agent and look at its host, or, where all agents \
+         say so, find the state that this controller lost"
+    );
     Err(Refusal { field: "epoch", reason, busy: false })
 }

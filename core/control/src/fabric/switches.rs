@@ -46,6 +46,8 @@ struct SwitchChannel {
 pub(crate) struct Switch {
     pub(crate) datapath_id: u64,
     channel: Option<ChannelId>,
+    /// When it last went.
+    gone: Time,
     /// Its ports are known, so that it can be given entries.
     pub(crate) ready: bool,
     pub(crate) ready_since: Time,
@@ -518,13 +520,25 @@ impl Switches {
     }
 
     /// Forgets a channel; the switch that it was of, which goes on as it was told.
-    pub(crate) fn remove(&mut self, channel: ChannelId) -> Option<NodeId> {
+    pub(crate) fn remove(&mut self, now: Time, channel: ChannelId) -> Option<NodeId> {
         self.written.remove(&channel);
         let node = self.channels.remove(&channel)?.node?;
         let switch = self.switches.get_mut(&node).filter(|s| s.channel == Some(channel))?;
         switch.channel = None;
+        switch.gone = now;
         switch.lose();
         Some(node)
+    }
+
+    /// Those that have been gone for longer than `memory`.
+    pub(crate) fn gone(&self, now: Time, memory: Span) -> Vec<NodeId> {
+        let is_gone = |switch: &Switch| switch.channel.is_none() && now.since(switch.gone) > memory;
+        self.iter().filter(|(_, switch)| is_gone(switch)).map(|(node, _)| node).collect()
+    }
+
+    /// A node is no switch any more.
+    pub(crate) fn forget(&mut self, node: NodeId) {
+        self.switches.remove(&node);
     }
 
     /// What is left to be sent over a channel that is to be closed.

@@ -132,6 +132,34 @@ fn an_undeclared_switch_that_is_gone_is_no_problem() {
     assert_eq!(missing, ["switch s0 is not connected", "switch s1 is not connected"]);
 }
 
+/// As hosts that are gone: their places are others' then.
+#[test]
+fn undeclared_switches_that_are_gone_are_forgotten() {
+    let mut rig = rig_of(|config| config.limits.switches = 4);
+    let mut come = |number: u64| {
+        rig.swap_switch(0, testing::openflow::switch(number, 254, 2));
+        rig.plug(0);
+        rig.unplug(0);
+        (connected(&rig).len(), rig.closed.pop().is_some())
+    };
+    let known: Vec<_> = (0x10..0x15).map(&mut come).collect();
+    assert_eq!(known, [(3, false), (4, false), (5, false), (6, false), (6, true)]);
+    rig.plug(1);
+    rig.pass(SECOND * 400);
+    // One of them is there again.
+    rig.swap_switch(0, testing::openflow::switch(0x11, 254, 2));
+    rig.plug(0);
+    rig.pass(SECOND * 300);
+    let left = [("s0".into(), false), ("s1".into(), true), ("s-11".into(), true)];
+    assert_eq!(connected(&rig), left);
+    rig.unplug(0);
+    rig.agent("x", &[99]);
+    rig.swap_switch(0, testing::openflow::switch(0x10, 254, 2));
+    rig.plug(0);
+    let names: Vec<_> = connected(&rig).into_iter().map(|(name, _)| name).collect();
+    assert!(names.contains(&"s-10".into()) && names.len() == 4, "{names:?}");
+}
+
 fn hello(name: &str, address: &str, epoch: u64) -> Report {
     let host = Host { name: name.into(), addresses: vec![address.parse().unwrap()] };
     Report::Hello { hosts: vec![host], capabilities: Vec::new(), epoch }
@@ -151,7 +179,10 @@ fn a_hello_that_can_not_be_is_refused() {
         refusal
     };
     for (report, wanted) in [
-        (hello("hx", "10.9.9.9", 1 << 48 | 1), "epoch: 281474976710657 is no controller's"),
+        (
+            hello("hx", "10.9.9.9", (1 << 32) + 2),
+            "epoch: 4294967298 was never given: this controller has 1",
+        ),
         (hello("hx", "255.255.255.255", 0), "hosts.addresses: 255.255.255.255 is no host's"),
         (hello("hx", "0.0.0.0", 0), "hosts.addresses: 0.0.0.0 is no host's"),
         (hello("s-2a", "10.9.9.9", 0), "hosts.name: s-2a is what a switch is called"),
@@ -164,10 +195,37 @@ fn a_hello_that_can_not_be_is_refused() {
         let said = refused(&report);
         assert!(said.starts_with(wanted), "{said}");
     }
-    // The last epoch that there is.
-    let channel = rig.peer();
-    rig.input(Input::AgentConnected { channel, identity: "late" }).unwrap();
-    rig.input(Input::Reported(channel, &hello("hx", "10.9.9.9", 1 << 48))).unwrap();
+}
+
+/// Whatever one agent says, a controller can have the epoch that the status tells an operator to write, and later ones.
+#[test]
+fn an_epoch_that_agents_name_leaves_room_for_later_ones() {
+    let most = 1 << 48;
+    for (own, believed) in [
+        (1, (1 << 32) + 1),
+        (1 << 40, (1 << 40) + (1 << 32)),
+        (most - 100, most - 50),
+        (most - 1, most - 1),
+        (most, most),
+    ] {
+        let shape = Shape::racks(2);
+        let tcp = policy::by_name("tcp", &policy::Parameters::default()).unwrap();
+        let mut rig = Rig::new(&shape, shape.config("tcp", tcp, true), own);
+        let channel = [believed + 1, believed].map(|epoch| {
+            let channel = rig.peer();
+            rig.input(Input::AgentConnected { channel, identity: "x" }).unwrap();
+            let done = rig.input(Input::Reported(channel, &hello("hx", "10.9.9.9", epoch)));
+            assert_eq!(done.is_ok(), epoch == believed, "{own} {epoch} {done:?}");
+            channel
+        });
+        let stale = Report::Stale { epoch: own, obeys: believed + 1 };
+        let refused = rig.input(Input::Reported(channel[1], &stale)).unwrap_err();
+        assert!(refused.to_string().starts_with("epoch: "), "{refused}");
+        let problems = rig.controller.at(rig.now).status().problems;
+        let told = problems.iter().find(|problem| problem.contains("obeys a controller of"));
+        assert_eq!(told.is_some(), believed > own, "{problems:?}");
+        assert!(told.is_none_or(|told| told.contains("the agents' logs name it")), "{told:?}");
+    }
 }
 
 /// Each takes the other's place again and again, which one whose connection broke doesn't.

@@ -379,6 +379,27 @@ fn names_and_reasons_that_can_not_be_are_refused() {
     assert_eq!(rig.paced().len(), 2);
 }
 
+/// What stood when the bound was another stands still, and can be ended.
+#[test]
+fn what_stands_may_be_longer_than_names_are_now() {
+    let long = || "x".repeat(257);
+    let mut rig = rig();
+    let standing = [
+        Order::Freeze { reason: Some(long()) },
+        Order::Block { application: "b".into(), reason: Some(long()) },
+        Order::Drain { host: long(), reason: None },
+        limit("a", Some(&long()), 1),
+    ];
+    for order in standing.clone() {
+        rig.input(Input::Ordered { act: &act(order), again: true }).unwrap();
+    }
+    assert_eq!(rig.controller.at(rig.now).orders(), standing.clone().map(act));
+    for order in standing {
+        give(&mut rig, order.ends_by().unwrap()).unwrap();
+    }
+    assert_eq!(rig.controller.at(rig.now).orders(), []);
+}
+
 #[test]
 fn standing_orders_are_bounded() {
     let mut rig = rig();

@@ -160,6 +160,7 @@ fn written(records: impl IntoIterator<Item = Record>) -> Vec<u8> {
             Content::Continued(continuation) => record::write_continued(&continuation, &mut out),
             Content::Changed(configuration) => record::write_changed(at, &configuration, &mut out),
             Content::Digest(digest) => record::write_digest(at, digest, &mut out),
+            Content::Ended => record::write_ended(at, &mut out),
             Content::Input(input) => record::write_input(at, &input.as_input(), &mut out),
         }
         .unwrap();
@@ -445,6 +446,7 @@ fn the_form_is_bound_to_its_version() {
         Content::Continued(Continuation { epoch: 1, part: 2, before: Fnv(3) }),
         Content::Changed(configuration()),
         Content::Digest(digest),
+        Content::Ended,
     ];
     let contents = others.into_iter().chain(inputs.map(Content::Input));
     let records = contents.map(|content| Record { at: Time::from_nanos(9), content });
@@ -453,7 +455,7 @@ fn the_form_is_bound_to_its_version() {
     let [.., version] = *record::MAGIC;
     assert_eq!(
         (version, format!("{:016x}", sum.0)),
-        (15, "d9b8686921579f8c".into()),
+        (16, "d5081409fe034c21".into()),
         "the form has changed: raise the version in MAGIC, then write both here"
     );
 }

@@ -139,6 +139,7 @@ pub async fn end_in_time(hub: Arc<Hub>) {
         let Ok(standing) = hub.ask(&hub.operators, |answers| answers.orders()).await else {
             return;
         };
+        let mut is_refused = false;
         let is_over = |act: &Act| act.ends_s().is_some_and(|ends| ends <= now_s());
         for act in standing.into_iter().filter(is_over) {
             let ledger = Arc::clone(&hub.ledger).lock_owned().await;
@@ -147,12 +148,16 @@ pub async fn end_in_time(hub: Arc<Hub>) {
                 return;
             };
             if standing.contains(&act)
-                && let Order::Limit { application, job, .. } = act.order
+                && let Some(order) = act.order.ends_by()
             {
-                let order = Order::Unlimit { application, job };
                 let by = "the controller: its time is over".into();
-                let _ = carry_out(&hub, ledger, Act { at_s: now_s(), by, order }).await;
+                let ended = carry_out(&hub, ledger, Act { at_s: now_s(), by, order }).await;
+                is_refused |= ended.is_err();
             }
+        }
+        if is_refused {
+            // It would be at once.
+            tokio::time::sleep(CLOCK).await;
         }
         let Ok(standing) = hub.ask(&hub.operators, |answers| answers.orders()).await else {
             return;
@@ -174,5 +179,63 @@ async fn write_later(ledger: Arc<tokio::sync::Mutex<Ledger>>) {
         if tried.unwrap_or(true) {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use tokio::sync::{mpsc, watch};
+    use units::{Rate, Time};
+
+    use super::*;
+    use crate::owner::tests::controller;
+
+    /// So often the machine here refuses, before it gives in.
+    const REFUSED: usize = 3;
+
+    /// Ends whatever stands for a time, and never asks again at once where that is refused.
+    #[tokio::test(start_paused = true)]
+    async fn an_order_whose_end_is_refused_is_ended_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let (tell, mut said) = mpsc::channel(4);
+        let (stop, stopped) = watch::channel(false);
+        let role = Role::Leads { epoch: 1, elected: None };
+        let (_change, changes) = watch::channel(0);
+        let ledger = Ledger::of(folder.path());
+        let bounds = crate::settings::Bounds::default();
+        let hub = Arc::new(Hub::new(tell, bounds, Arc::default(), role, ledger, changes, stopped));
+        let order = Order::Limit {
+            application: "a".into(),
+            job: None,
+            rate_bps: Rate::from_mbps(1),
+            lasts_s: Some(1),
+            reason: None,
+        };
+        let stands = Act { at_s: 1, by: "me".into(), order };
+        let mut controller = controller();
+        let input = control::Input::Ordered { act: &stands, again: true };
+        controller.observe(Time::ZERO, input).unwrap();
+        hub.ends.send_replace(first_end(std::slice::from_ref(&stands)));
+        let began = tokio::time::Instant::now();
+        let ending = tokio::spawn(end_in_time(Arc::clone(&hub)));
+        let mut refused = 0;
+        while refused < REFUSED {
+            match said.recv().await.unwrap().event {
+                Event::Ask(question) => question(&controller.at(Time::ZERO)),
+                Event::Ordered(act, answer) => {
+                    assert_eq!(act.order, Order::Unlimit { application: "a".into(), job: None });
+                    refused += 1;
+                    let refusal =
+                        control::Refusal { field: "job", reason: "no".into(), busy: false };
+                    answer.send(Err(refusal)).unwrap();
+                }
+                _ => panic!("nobody says anything else"),
+            }
+        }
+        assert!(began.elapsed() >= CLOCK * (REFUSED as u32 - 1), "{:?}", began.elapsed());
+        drop(stop);
+        ending.abort();
     }
 }
