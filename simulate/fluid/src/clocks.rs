@@ -47,6 +47,11 @@ impl Clocks {
         self.clocks[link as usize].service(now)
     }
 
+    #[cfg(debug_assertions)]
+    pub(crate) fn rate(&self, link: u32) -> u64 {
+        self.clocks[link as usize].rate
+    }
+
     pub(crate) fn set_rate(&mut self, link: u32, now: u64, rate: u64) {
         let service = self.service(link, now);
         let clock = &mut self.clocks[link as usize];

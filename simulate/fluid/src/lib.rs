@@ -11,6 +11,8 @@
 
 mod clocks;
 mod ends;
+#[cfg(debug_assertions)]
+mod ledger;
 mod ranks;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)] // a test may panic

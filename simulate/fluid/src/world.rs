@@ -10,6 +10,8 @@ use units::{Bytes, Rate, Time};
 
 use crate::clocks::{Clocks, due};
 use crate::ends::Ends;
+#[cfg(debug_assertions)]
+use crate::ledger::Ledger;
 use crate::shares::{Shares, UNLIMITED, fixed, work};
 use crate::{Room, RunError};
 
@@ -142,11 +144,15 @@ pub struct World {
     /// Why the world stands still.
     fault: Option<String>,
     room: Option<Room>,
+    #[cfg(debug_assertions)]
+    ledger: Ledger,
 }
 
 impl World {
     pub(crate) fn new(network: &Network, room: Option<Room>) -> Self {
         let links = network.topology().links();
+        #[cfg(debug_assertions)]
+        let ledger = Ledger::new(links.iter().map(|link| fixed(link.spec.capacity)));
         Self {
             now: 0,
             shares: Shares::new(links.iter().map(|link| link.spec.capacity)),
@@ -173,6 +179,8 @@ impl World {
             rounds: ROUNDS,
             fault: None,
             room,
+            #[cfg(debug_assertions)]
+            ledger,
         }
     }
 
@@ -490,8 +498,35 @@ impl World {
         }
     }
 
-    /// No link carried more than it could: an octet of each flow may be rounded up.
+    /// Lets time pass at the rates that flows have.
+    fn pass(&mut self, until: u64) {
+        #[cfg(debug_assertions)]
+        self.ledger.pass(until - self.now, &self.rates());
+        self.now = until;
+    }
+
+    /// What the rates of flows add up to, by link.
+    #[cfg(debug_assertions)]
+    fn rates(&self) -> Vec<u128> {
+        let mut rates = vec![0; self.carried.len()];
+        let alone = self.alone.iter().map(|flow| &self.flows[*flow as usize]);
+        let alone = alone.map(|flow| (flow.path, u128::from(flow.rate)));
+        let classes = (0u32..).zip(&self.classes).filter(|(_, class)| class.link != NOWHERE);
+        let classes = classes.map(|(number, class)| {
+            let each = u128::from(self.clocks.rate(class.link));
+            (class.path, each * u128::from(self.shares.flows(number)))
+        });
+        for (path, rate) in alone.chain(classes) {
+            self.paths[path as usize].iter().for_each(|link| rates[*link as usize] += rate);
+        }
+        rates
+    }
+
+    /// Checks that each link carried no more than it could in the whole run; an octet of each flow may be rounded
+    /// up. Builds with debug assertions have held all rates against the [`crate::ledger`], too.
     fn audit(&self) -> Result<(), String> {
+        #[cfg(debug_assertions)]
+        self.ledger.verdict(&self.carried)?;
         for (link, (octets, flows)) in (0u32..).zip(&self.carried) {
             let could = u128::from(self.shares.capacity(link)) * u128::from(self.now);
             if (octets - u128::from(*flows).min(*octets)) * work(1) > could {
@@ -499,6 +534,28 @@ impl World {
             }
         }
         Ok(())
+    }
+}
+
+/// Defects that tests of the audit put in.
+#[cfg(all(test, debug_assertions))]
+impl World {
+    /// Flows that the flow's bottleneck holds are served at this rate.
+    pub(crate) fn serve_at(&mut self, flow: u32, bps: u64) {
+        let link = self.classes[self.flows[flow as usize].class as usize].link;
+        self.clocks.set_rate(link, self.now, fixed(Rate::from_bps(bps)));
+    }
+
+    /// A link is said to have carried so much more.
+    pub(crate) fn claim(&mut self, octets: u128) {
+        self.carried[0].0 += octets;
+    }
+
+    /// The flow is taken for complete.
+    pub(crate) fn end_early(&mut self, flow: u32) {
+        self.account(flow, self.sizes[flow as usize].get());
+        self.leave(flow);
+        self.active -= 1;
     }
 }
 
@@ -542,10 +599,10 @@ impl engine::World for World {
                 continue;
             }
             match next {
-                Some((due, _)) if due <= limit => self.now = due,
+                Some((due, _)) if due <= limit => self.pass(due),
                 _ => {
                     if self.active > 0 && limit != Time::NEVER.as_nanos() {
-                        self.now = limit;
+                        self.pass(limit);
                     }
                     return Notice::Limit;
                 }

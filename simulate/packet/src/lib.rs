@@ -1,6 +1,8 @@
 //! The packet world: hosts, queues, switches, the TCP family and control channels, packet by packet.
 #![forbid(unsafe_code)]
 
+#[cfg(debug_assertions)]
+mod book;
 mod capture;
 mod flow;
 mod frame;

@@ -10,6 +10,8 @@ use std::collections::hash_map::Entry;
 use engine::prefetch;
 use model::{Buffer, LinkSpec};
 
+#[cfg(debug_assertions)]
+use crate::book::Books;
 use crate::frame::{self, Packet};
 use crate::tcp::low;
 
@@ -98,6 +100,8 @@ pub(crate) struct Links {
     links: Vec<Link>,
     kinds: Vec<Kind>,
     pub(crate) counts: Vec<Counts>,
+    #[cfg(debug_assertions)]
+    pub(crate) books: Books,
 }
 
 impl Links {
@@ -106,7 +110,11 @@ impl Links {
         let mut kinds = Vec::new();
         let mut rows = HashMap::new();
         let mut links = Vec::with_capacity(specs.size_hint().0);
+        #[cfg(debug_assertions)]
+        let mut books = Books::default();
         for spec in specs {
+            #[cfg(debug_assertions)]
+            books.open(spec);
             let kind = Kind::new(&spec);
             let row = match rows.entry(kind) {
                 Entry::Occupied(row) => *row.get(),
@@ -129,7 +137,13 @@ impl Links {
             });
         }
         let counts = vec![Counts::default(); links.len()];
-        Some(Self { links, kinds, counts })
+        Some(Self {
+            links,
+            kinds,
+            counts,
+            #[cfg(debug_assertions)]
+            books,
+        })
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -163,6 +177,8 @@ impl Links {
         link.bytes += size;
         // A fraction of a nanosecond counts as a whole one.
         packet.time = link.free_at() + kind.delay;
+        #[cfg(debug_assertions)]
+        self.books.take(number, now, packet.time - kind.delay, size);
         if link.push(packet) { Taken::First(packet.time) } else { Taken::Queued }
     }
 
@@ -270,14 +286,18 @@ impl Links {
         self.links[link].bytes
     }
 
-    /// Octets on the link, as a check: what it has sent took at least the time its rate asks.
+    /// Whether the last packets that it took (what its ring still has, at least eight) leave as far apart as its
+    /// rate asks. Departures are rounded up to the nanosecond.
     pub(crate) fn kept_its_rate(&self, number: usize) -> bool {
-        let link = &self.links[number];
-        let sent = u128::from(link.bytes) * u128::from(self.kind(number).cost);
-        sent <= u128::from(link.free_at) * u128::from(UNITS) + u128::from(link.remainder)
+        let (link, cost) = (&self.links[number], self.kind(number).cost);
+        let first = low(link.tail).wrapping_sub(low(link.ring.len() as u64));
+        let packet = |place: usize| &link.ring[link.at(first.wrapping_add(low(place as u64)))];
+        (1..link.ring.len()).map(|place| (packet(place - 1), packet(place))).all(
+            |(before, packet)| packet.time >= before.time + u64::from(packet.size) * cost / UNITS,
+        )
     }
 
-    /// Whether the queue never held more than its room.
+    /// Whether no more packets than its room were ever counted in the queue, and no more octets wait now.
     pub(crate) fn kept_its_room(&self, link: usize) -> bool {
         let kind = self.kind(link);
         self.counts[link].peak <= kind.room_packets && self.links[link].backlog() <= kind.room_bytes
@@ -424,4 +444,23 @@ pub(crate) const fn rate(cost: u64) -> Option<u64> {
 /// Time that `size` octets take at a [`cost`], ns, rounded up.
 pub(crate) const fn span(size: u64, cost: u64) -> u64 {
     (size * cost).div_ceil(UNITS)
+}
+
+/// Defects that the tests of the audit put into a link.
+#[cfg(all(test, debug_assertions))]
+impl Links {
+    /// The link will send its next packet earlier by so many nanoseconds.
+    pub(crate) fn hurry(&mut self, link: usize, by: u64) {
+        self.links[link].free_at -= by;
+    }
+
+    /// The link takes its queue for short, whatever waits.
+    pub(crate) fn never_look(&mut self, link: usize) {
+        self.links[link].calm = u16::MAX;
+    }
+
+    /// No link has a bound in octets any more.
+    pub(crate) fn forget_room(&mut self) {
+        self.kinds.iter_mut().for_each(|kind| kind.room_bytes = u64::MAX);
+    }
 }
