@@ -16,7 +16,7 @@
 
 mod in_memory;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::random::Stream;
@@ -66,8 +66,8 @@ struct World {
     agents: Vec<(Host, Option<ChannelId>)>,
     /// The last connection of each agent, and the epoch of the controller there.
     last: Vec<Option<(ChannelId, u64)>>,
-    /// Connections whose limit could not be changed and stands since.
-    failed: BTreeSet<Connection>,
+    /// Limits that could not be changed or ended, for as long as they stand: renewals renew them.
+    failed: BTreeMap<Connection, Rate>,
     lease: Span,
     switches: Vec<(Switch, Option<(ChannelId, Session)>)>,
     /// When the last message of each channel arrives: they don't overtake each other.
@@ -106,7 +106,7 @@ impl World {
             policy: if faults.random_bool(0.5) { "fair" } else { "smsf" },
             agents: (0..HOSTS).map(|_| (Host::default(), None)).collect(),
             last: vec![None; HOSTS as usize],
-            failed: BTreeSet::new(),
+            failed: BTreeMap::new(),
             lease: LEASES[usize::from(seed % 4 == 3)],
             switches: switches.collect(),
             wiring: shape.wiring(),
@@ -261,7 +261,7 @@ impl World {
                     if let Report::Failed { command: Command::Pace { connection, .. }, .. } = report
                     {
                         self.refused += 1;
-                        self.failed.insert(*connection);
+                        self.failed.extend(before.1.get_key_value(connection));
                     }
                 }
                 if let Some(of) = connected {
@@ -502,7 +502,7 @@ impl World {
         for (agent, _) in &mut self.agents {
             agent.expire(self.now);
             for (connection, rate) in &agent.paced {
-                if self.failed.contains(connection) {
+                if self.failed.get(connection) == Some(rate) {
                     continue;
                 }
                 let past = self.wanted.get(connection);
@@ -511,6 +511,10 @@ impl World {
                 assert!(known, "{connection:?} is held to {rate}, which nobody wanted: {past:?}");
             }
         }
+        let agents = &self.agents;
+        self.failed.retain(|connection, rate| {
+            agents.iter().any(|(agent, _)| agent.paced.get(connection) == Some(rate))
+        });
         if !self.cables && std::mem::take(&mut self.touched) {
             let all = self.all_reachable();
             assert!(all || !self.reachable, "hosts can't reach each other any more");
@@ -616,7 +620,7 @@ fn history(seed: u64) -> (u64, [u64; 3]) {
             }
         }
     }
-    stands.retain(|connection, _| !world.failed.contains(connection));
+    stands.retain(|connection, rate| world.failed.get(connection) != Some(rate));
     assert_eq!(stands, BTreeMap::new(), "nobody wants these");
     assert!(links.values().all(|sum| *sum <= Rate::from_mbps(100)), "{links:?}");
     let mut problems = answers.status().problems;

@@ -5,11 +5,12 @@
 use crate::in_memory::{Rig, SECOND, Shape, address, connection, step};
 use model::Severity;
 use proptest::prelude::*;
-use protocol::agent::{Capability, Command, Host, PortCount, Report};
+use protocol::agent::{Capability, Command, EndedConnection, Host, PortCount, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
+use protocol::operator::{Act, Order};
 use protocol::{Connection, Process, Processes};
-use units::{Bytes, Span, Time};
-use watermaster_control::{ChannelId, Controller, Input, Output, Tenant};
+use units::{Bytes, Rate, Span, Time};
+use watermaster_control::{Change, ChannelId, Controller, Input, Output, Tenant};
 
 fn message(kind: u8, xid: u8, body: &str) -> Vec<u8> {
     let digits: Vec<u8> = body.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
@@ -173,16 +174,46 @@ fn declaration() -> impl Strategy<Value = Declaration> {
     ]
 }
 
-fn report() -> impl Strategy<Value = Report> {
+fn epoch() -> impl Strategy<Value = u64> {
+    prop_oneof![0_u64..3, any::<u64>()]
+}
+
+/// A command that an agent may name in its answer; it need not have been told so.
+fn command() -> impl Strategy<Value = Command> {
+    let pace = |(connection, rate): (Connection, Option<u64>)| Command::Pace {
+        connection,
+        rate_bps: rate.map(Rate::from_bps),
+    };
+    let port = || (0_u32..3).prop_map(|port| (String::from("s0"), format!("p{port}")));
     prop_oneof![
-        prop::collection::vec(0_u32..9, 0..3).prop_map(|hosts| Report::Hello {
-            hosts: hosts
-                .into_iter()
-                .map(|host| Host { name: format!("h{host}"), addresses: vec![address(host)] })
-                .collect(),
-            capabilities: Capability::ALL.to_vec(),
-            epoch: 0,
+        (packets(), prop::option::of(any::<u64>())).prop_map(pace),
+        (packets(), any::<u8>())
+            .prop_map(|(connection, priority)| Command::Prioritize { connection, priority }),
+        (port(), prop::option::of(packets())).prop_map(|((node, interface), connection)| {
+            Command::Window { node, interface, connection, cap: None }
         }),
+        port().prop_map(|(node, interface)| Command::Space { node, interface, gap_ns: None }),
+        port().prop_map(|(node, interface)| Command::Watch { node, interface, watch: None }),
+        any::<u64>().prop_map(|every| Command::Sample { every_ns: Span::from_nanos(every) }),
+        prop::collection::vec(process(), 0..3)
+            .prop_map(|processes| Command::Identify { processes }),
+    ]
+}
+
+fn report() -> impl Strategy<Value = Report> {
+    let capabilities =
+        prop::sample::subsequence(Capability::ALL.to_vec(), 0..=Capability::ALL.len());
+    prop_oneof![
+        (prop::collection::vec(0_u32..9, 0..3), capabilities, epoch()).prop_map(
+            |(hosts, capabilities, epoch)| Report::Hello {
+                hosts: hosts
+                    .into_iter()
+                    .map(|host| Host { name: format!("h{host}"), addresses: vec![address(host)] })
+                    .collect(),
+                capabilities,
+                epoch,
+            }
+        ),
         (
             any::<u64>(),
             prop::collection::vec(
@@ -209,11 +240,13 @@ fn report() -> impl Strategy<Value = Report> {
             }),
         packets().prop_map(|connection| Report::Opened { connection }),
         packets().prop_map(|connection| Report::Closed { connection }),
-        (0_u32..9).prop_map(|port| Report::Congested {
-            node: "s0".into(),
-            interface: format!("p{port}"),
-            severity: Severity::High,
-            queue_bytes: Bytes::MAX,
+        (0_u32..9, prop::sample::select(Severity::ALL.to_vec())).prop_map(|(port, severity)| {
+            Report::Congested {
+                node: "s0".into(),
+                interface: format!("p{port}"),
+                severity,
+                queue_bytes: Bytes::MAX,
+            }
         }),
         prop::collection::vec((0_u32..9, 0_u32..3, any::<u64>()), 0..4).prop_map(|counters| {
             let ports = counters.into_iter().map(|(port, node, sent)| PortCount {
@@ -227,36 +260,74 @@ fn report() -> impl Strategy<Value = Report> {
             .prop_map(|(epoch, sequence)| Report::Applied { epoch, sequence }),
         (any::<u64>(), any::<u64>()).prop_map(|(epoch, obeys)| Report::Stale { epoch, obeys }),
         Just(Report::Left {}),
-        (0..3_u64, any::<u64>(), packets()).prop_map(|(epoch, sequence, connection)| {
-            let command = Command::Pace { connection, rate_bps: None };
+        (0..3_u64, any::<u64>(), command()).prop_map(|(epoch, sequence, command)| {
             Report::Failed { epoch, sequence, command, reason: "no".repeat(1_000) }
         }),
+        (any::<u64>(), prop::collection::vec((packets(), any::<u64>()), 0..3), any::<u64>())
+            .prop_map(|(sampled, list, lost)| {
+                let ended = list.into_iter().map(|(connection, sent)| EndedConnection {
+                    connection,
+                    sent_bytes: Bytes::new(sent),
+                    processes: Vec::new(),
+                });
+                let sampled_ns = Time::from_nanos(sampled);
+                Report::Ended { sampled_ns, connections: ended.collect(), lost }
+            }),
     ]
 }
 
+fn order() -> impl Strategy<Value = Order> {
+    let of = || prop::sample::select(vec!["app", "other", "nobody"]).prop_map(String::from);
+    let host = || (0_u32..9).prop_map(|host| format!("h{host}"));
+    let job = || prop::option::of(Just(String::from("a")));
+    let rate =
+        prop_oneof![Just(0), Just(1), Just(1_000_000), Just(u64::MAX)].prop_map(Rate::from_bps);
+    let lasts = prop::option::of(prop_oneof![Just(0), 1_u64..30, Just(u64::MAX)]);
+    prop_oneof![
+        of().prop_map(|application| Order::Cancel { application, job: "a".into() }),
+        of().prop_map(|application| Order::Evict { application }),
+        of().prop_map(|application| Order::Block { application, reason: None }),
+        of().prop_map(|application| Order::Unblock { application }),
+        Just(Order::Freeze { reason: Some("fire".into()) }),
+        Just(Order::Thaw {}),
+        host().prop_map(|host| Order::Drain { host, reason: None }),
+        host().prop_map(|host| Order::Undrain { host }),
+        (of(), job(), rate, lasts).prop_map(|(application, job, rate_bps, lasts_s)| {
+            Order::Limit { application, job, rate_bps, lasts_s, reason: None }
+        }),
+        (of(), job()).prop_map(|(application, job)| Order::Unlimit { application, job }),
+    ]
+}
+
+const APPLICATIONS: [&str; 2] = ["app", "other"];
+
 #[derive(Clone, Debug)]
 enum Word {
-    Declared(Declaration),
+    Declared(usize, Declaration),
+    Ordered(Order, bool),
+    Policy(&'static str),
     Reported(u64, Report),
     Agent(u64, bool),
     Bytes(Vec<u8>),
     Switch(bool),
     Unreadable,
-    Here,
-    Gone,
+    Here(usize),
+    Gone(usize),
     Pass(u64),
 }
 
 fn word() -> impl Strategy<Value = Word> {
     prop_oneof![
-        4 => declaration().prop_map(Word::Declared),
+        4 => (0_usize..2, declaration()).prop_map(|(who, what)| Word::Declared(who, what)),
+        1 => (order(), any::<bool>()).prop_map(|(order, again)| Word::Ordered(order, again)),
+        1 => prop::sample::select(policy::NAMES.to_vec()).prop_map(Word::Policy),
         4 => (0_u64..3, report()).prop_map(|(peer, report)| Word::Reported(peer, report)),
         1 => (0_u64..3, any::<bool>()).prop_map(|(peer, on)| Word::Agent(peer, on)),
         1 => prop::collection::vec(any::<u8>(), 0..40).prop_map(Word::Bytes),
         1 => any::<bool>().prop_map(Word::Switch),
         1 => Just(Word::Unreadable),
-        1 => Just(Word::Here),
-        1 => Just(Word::Gone),
+        1 => (0_usize..2).prop_map(Word::Here),
+        1 => (0_usize..2).prop_map(Word::Gone),
         1 => (0_u64..20_000).prop_map(Word::Pass),
     ]
 }
@@ -285,17 +356,33 @@ proptest! {
         let (mut now, mut out) = (Time::ZERO, Vec::new());
         for word in &words {
             out.clear();
+            let act;
             let input = match word {
-                Word::Declared(declaration) => Input::Declared { application: "app", declaration },
+                Word::Declared(who, declaration) => {
+                    Input::Declared { application: APPLICATIONS[*who], declaration }
+                }
+                Word::Ordered(order, again) => {
+                    act = Act { at_s: now.as_nanos() / 1_000_000_000, by: "me".into(), order: order.clone() };
+                    Input::Ordered { act: &act, again: *again }
+                }
+                Word::Policy(name) => {
+                    let policy = policy::by_name(name, &policy::Parameters::default()).unwrap();
+                    let change = Change { policy: Some(((*name).into(), policy)), ..Change::default() };
+                    controller.reconfigure(now, change);
+                    Input::Tick
+                }
                 Word::Reported(peer, report) => Input::Reported(ChannelId(*peer), report),
-                Word::Agent(peer, true) => Input::AgentConnected { channel: ChannelId(*peer), identity: "x" },
+                Word::Agent(peer, true) => {
+                    let identity = if *peer == 2 { "y" } else { "x" };
+                    Input::AgentConnected { channel: ChannelId(*peer), identity }
+                }
                 Word::Agent(peer, false) => Input::AgentGone(ChannelId(*peer)),
                 Word::Bytes(bytes) => Input::SwitchBytes(ChannelId(9), bytes),
                 Word::Switch(true) => Input::SwitchConnected { channel: ChannelId(9), identity: None },
                 Word::Switch(false) => Input::SwitchGone(ChannelId(9)),
                 Word::Unreadable => Input::Unreadable("app"),
-                Word::Here => Input::ApplicationHere("app"),
-                Word::Gone => Input::ApplicationGone("app"),
+                Word::Here(who) => Input::ApplicationHere(APPLICATIONS[*who]),
+                Word::Gone(who) => Input::ApplicationGone(APPLICATIONS[*who]),
                 Word::Pass(ms) => {
                     now += Span::from_millis(*ms);
                     Input::Tick
@@ -308,7 +395,9 @@ proptest! {
         let answers = controller.at(now);
         let _ = (answers.status(), answers.flows(9), answers.explain_job("app", "a"));
         // What was declared and is gone leaves nothing behind.
-        controller.observe(now, Input::ApplicationGone("app")).unwrap();
+        for application in APPLICATIONS {
+            controller.observe(now, Input::ApplicationGone(application)).unwrap();
+        }
         step(&mut controller, now + SECOND * 11, Input::Tick, &mut out).unwrap();
         prop_assert!(controller.at(now).explain_job("app", "a").is_none());
         prop_assert!(controller.at(now).status().applications.is_empty());
