@@ -977,6 +977,24 @@ fn the_policy_is_told_of_a_congested_port() {
     }
 }
 
+/// Anybody can open connections, each of which is told: that keeps nobody from hearing of a full queue, or its end.
+#[test]
+fn openings_silence_no_notice_of_congestion() {
+    let mut rig = Rig::new();
+    rig.connect();
+    let refused = (0..2_000).filter(|port| {
+        let report = Report::Opened { connection: connection(1 + port) };
+        rig.controller.observe(rig.now, Input::Reported(rig.channel, &report)).is_err()
+    });
+    assert!(refused.count() > 500, "more than limits.reports_per_second");
+    for severity in [Severity::High, Severity::Recovered] {
+        let queue = Bytes::new(60_000);
+        let mut reports = Vec::new();
+        rig.agent.hear(PORT, &Happening::Congested { severity, queue }, &mut reports);
+        rig.controller.observe(rig.now, Input::Reported(rig.channel, &reports[0])).unwrap();
+    }
+}
+
 /// Asks for counters of ports.
 struct Counting(Scripted);
 
