@@ -240,6 +240,21 @@ fn what_happened_happens_again() {
     assert!(replayed.digests > 15);
 }
 
+/// Only a controller that was stopped has written its end, and nothing follows that.
+#[test]
+fn a_recording_has_an_end() {
+    let (mut bytes, ..) = recorded();
+    let ended = |bytes: &[u8]| {
+        let replayed = replay(bytes, "smsf", |_, _, _| {}).unwrap();
+        (replayed.ended, replayed.damaged)
+    };
+    assert_eq!(ended(&bytes), (false, None));
+    record::write_ended(Time::ZERO + SECOND * 60, &mut bytes).unwrap();
+    assert_eq!(ended(&bytes), (true, None));
+    record::write_input(Time::ZERO + SECOND * 60, &Input::Tick, &mut bytes).unwrap();
+    assert_eq!(ended(&bytes), (true, Some("records follow its end".into())));
+}
+
 /// As after a crash: what follows the last digest is replayed, and counted as not verified.
 #[test]
 fn what_follows_the_last_digest_is_not_verified() {
