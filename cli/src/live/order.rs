@@ -72,7 +72,7 @@ enum What {
     /// The application or job must have declared something, or the application be a `[[tenant]]`: a name that nobody bears
     /// is refused.
     Limit {
-        /// APPLICATION or APPLICATION/JOB; a / within a job's name is %2F or /
+        /// APPLICATION or APPLICATION/JOB; a / within a job's name may be written as %2F
         of: String,
         /// Most that each of its connections sends, such as "50 Mbit/s"
         #[arg(value_parser = rate)]
