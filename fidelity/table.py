@@ -4,7 +4,8 @@ kernel's own TCP. Every figure of ours comes out of a run made now; what explain
 
     fidelity/table.py [--watermaster PROGRAM] [--repeats N] [--output FILE]
 
-Ends with 1 when a closed form is off by more than its tolerance, with 2 when a run fails. Needs
+Ends with 1 when a closed form is off by more than its tolerance, with 2 when a run fails. The other tables, of
+the kernel and of other simulators, are shown and judge nothing. Needs
 Python 3.11; the kernel is measured anew only as root.
 """
 
@@ -178,7 +179,7 @@ def kernel(simulator):
     for _, name, _ in METRICS.values():
         header += [f"{name}: kernel", "simulator", "ratio"]
     how = ("The kernel was measured in the same go: medians of 7 repeats." if skipped is None else
-           f"The kernel was not measured in this go ({skipped}): its figures are those of `fidelity/README.md`.")
+           f"The kernel was not measured in this go ({skipped}): its figures are those that the scenarios carry.")
     return how + "\n\n" + table(header, rows)
 
 

@@ -339,18 +339,21 @@ fn a_queue_that_fills_ends_in_a_capped_acknowledgement() {
     if !root() {
         return;
     }
-    // A round trip, not a timer: the burst itself is over after 64 ms. A busy machine may need more in
-    // some runs.
+    // How long it takes is the machine's; that an answer comes, and its parts follow each other, is ours. A busy
+    // machine's answers may all be late in some runs, which the report tells.
     let delay = || {
-        let report = done(&["lab", "delay", "--rounds", "3", "--json"]);
-        let report: Value = serde_json::from_str(&report).unwrap();
+        let output = command(&["lab", "delay", "--rounds", "3", "--json"]).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let none = report["unanswered"] == report["bursts"];
+        assert_eq!(output.status.success(), !none, "{report:#}");
         let parts = report["parts"].as_array().unwrap();
         assert_eq!(parts.len(), 6, "{report:#}");
         assert!(parts.iter().all(|part| part["median_ns"].as_u64() <= part["p99_ns"].as_u64()));
         let median = |name: &str| {
             let mut parts = parts.iter();
             let part = parts.find(|part| part["part"].as_str().unwrap().contains(name)).unwrap();
-            part["median_ns"].as_u64().filter(|_| part["rounds"].as_u64() > Some(0))
+            assert_eq!(part["median_ns"].is_null(), part["rounds"] == 0, "{report:#}");
+            part["median_ns"].as_u64()
         };
         let rising = [
             "the decision",
@@ -360,7 +363,7 @@ fn a_queue_that_fills_ends_in_a_capped_acknowledgement() {
         rising.map(median)
     };
     let holds = |medians: &[Option<u64>; 3]| {
-        medians[0].is_some() && medians.is_sorted_by(|a, b| a < b) && medians[2] < Some(60_000_000)
+        medians[0].is_some() && medians[1].is_some() && medians.is_sorted_by(|a, b| a < b)
     };
     let medians = settled(delay, holds);
     assert!(holds(&medians), "{medians:?} ns");

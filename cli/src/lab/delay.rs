@@ -49,13 +49,13 @@ pub(crate) struct Delay {
     json: bool,
 }
 
-/// One part of the delay, nanoseconds.
+/// One part of the delay, nanoseconds; none where no round has it.
 #[derive(Serialize)]
 struct Part {
     part: &'static str,
     rounds: usize,
-    median_ns: u64,
-    p99_ns: u64,
+    median_ns: Option<u64>,
+    p99_ns: Option<u64>,
     published: &'static str,
 }
 
@@ -63,6 +63,8 @@ struct Part {
 struct Report {
     /// Bursts that were sent.
     bursts: u32,
+    /// Those after which no acknowledgement was seen capped; the parts leave them out.
+    unanswered: u32,
     parts: Vec<Part>,
     notes: Vec<String>,
 }
@@ -83,7 +85,8 @@ impl Delay {
         let mut text =
             format!("{:<47} {:>6} {:>12} {:>12}  published\n", "", "rounds", "median", "p99");
         for part in &report.parts {
-            let show = |ns| Span::from_nanos(ns).to_string();
+            let show =
+                |ns: Option<u64>| ns.map_or("-".into(), |ns| Span::from_nanos(ns).to_string());
             text += &format!(
                 "{:<47} {:>6} {:>12} {:>12}  {}\n",
                 part.part,
@@ -96,7 +99,13 @@ impl Delay {
         for note in &report.notes {
             text += &format!("{note}\n");
         }
-        tell(self.json, &report, &text)
+        tell(self.json, &report, &text)?;
+        if report.unanswered == report.bursts {
+            let none = "no acknowledgement was seen with a capped window: nothing was measured. End what else this \
+                        machine does, or run it under `chrt -f 50`";
+            return Err(failed(Error::Control(none.into())));
+        }
+        Ok(())
     }
 
     fn measure(&self) -> Result<Report, Error> {
@@ -129,7 +138,7 @@ impl Delay {
         )?;
         let (mut bursts, mut before) = (0, 0);
         let rounds = self.rounds as usize;
-        let notes = world.notes().to_vec();
+        let mut notes = world.notes().to_vec();
         // One burst in three may have a late recovery.
         while bursts < self.rounds.saturating_mul(3) {
             if bursts >= self.rounds {
@@ -163,8 +172,21 @@ impl Delay {
             .collect();
         let taken = decisions.iter().filter_map(|line| line.get("decided_ns").copied()).collect();
         parts.insert(2, summary("  of this the decision, every notice", taken, ""));
-        Ok(Report { bursts, parts, notes })
+        let answered = u32::try_from(chain.len()).unwrap_or(u32::MAX);
+        let unanswered = bursts.saturating_sub(answered);
+        notes.extend(unanswered_note(bursts, unanswered));
+        Ok(Report { bursts, unanswered, parts, notes })
     }
+}
+
+/// What the figures leave out.
+fn unanswered_note(bursts: u32, unanswered: u32) -> Option<String> {
+    (unanswered > 0).then(|| {
+        format!(
+            "of {bursts} bursts {unanswered} had no acknowledgement that was seen with a capped window; the figures \
+             are of the others"
+        )
+    })
 }
 
 /// Reno without delayed acknowledgements, so that a window of one segment works.
@@ -220,7 +242,7 @@ fn summary(part: &'static str, mut spans: Vec<u64>, published: &'static str) -> 
     spans.sort_unstable();
     let at = |percent: usize| {
         let position = (spans.len() * percent / 100).min(spans.len().saturating_sub(1));
-        spans.get(position).copied().unwrap_or(0)
+        spans.get(position).copied()
     };
     let (median_ns, p99_ns) = (at(50), at(99));
     Part { part, rounds: spans.len(), median_ns, p99_ns, published }
@@ -245,7 +267,10 @@ mod tests {
     #[test]
     fn a_summary_has_the_middle_and_the_tail() {
         let part = summary("a", (1..=200).rev().collect(), "");
-        assert_eq!((part.rounds, part.median_ns, part.p99_ns), (200, 101, 199));
-        assert_eq!(summary("none", Vec::new(), "").median_ns, 0);
+        assert_eq!((part.rounds, part.median_ns, part.p99_ns), (200, Some(101), Some(199)));
+        let none = summary("none", Vec::new(), "");
+        assert_eq!((none.rounds, none.median_ns, none.p99_ns), (0, None, None));
+        assert_eq!(unanswered_note(5, 0), None);
+        assert!(unanswered_note(5, 2).unwrap().starts_with("of 5 bursts 2 had no acknowledgement"));
     }
 }
