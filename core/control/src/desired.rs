@@ -534,9 +534,13 @@ mod tests {
         }
         let access = Rate::from_mbps(100);
         let stands = (Bytes::ZERO, true);
-        let offered = desired.note_pair(cx, now, ENDS, stands, access);
+        let offered = desired.note_pair(cx, (now, Time::NEVER), ENDS, stands, access);
         assert_eq!(offered, Some(Measured::Offered { src: ENDS.0, dst: ENDS.1, rate: access }));
-        assert_eq!(desired.note_pair(cx, now, ENDS, stands, access), None, "nothing changed");
+        assert_eq!(
+            desired.note_pair(cx, (now, Time::NEVER), ENDS, stands, access),
+            None,
+            "nothing changed"
+        );
         desired.give_pair(ENDS, access);
         assert_eq!(share(&desired, 1), Some(Rate::from_mbps(50)));
         desired.take_changed();
@@ -561,7 +565,7 @@ mod tests {
             for port in ports {
                 desired.note_carrier(cx, ENDS, &sent(*port, 0), Bytes::ZERO, 10);
             }
-            desired.note_pair(cx, cx.now, ENDS, (Bytes::ZERO, true), access);
+            desired.note_pair(cx, (cx.now, Time::NEVER), ENDS, (Bytes::ZERO, true), access);
             desired.give_pair(ENDS, access);
             desired.grant(&connection(2), (&[], 1), || Some(ENDS)).rate
         };
@@ -589,7 +593,7 @@ mod tests {
                 desired.note_carrier(&cx, ENDS, &sent(*port, *bytes), Bytes::ZERO, 10);
             }
             let all = Bytes::new(open.iter().map(|(_, bytes)| bytes).sum());
-            desired.note_pair(&cx, cx.now, ENDS, (all, false), access);
+            desired.note_pair(&cx, (cx.now, Time::NEVER), ENDS, (all, false), access);
             desired.pairs[&ENDS].offered
         };
         sample(&mut desired, &[(1, 0), (2, 0)]);

@@ -247,9 +247,13 @@ mod tests {
             pass(&mut cx);
             joins.note(&cx, &report(1));
             joins.hold(&cx, connection(1), vec![process]);
-            let silent = joins.silent(&cx);
+            let silent = joins.silent(&cx, |_| Time::NEVER);
             assert_eq!(silent, if sample > 4 { vec![connection(2)] } else { vec![] });
-            assert_eq!(joins.silent(&cx), [], "it was looked for with this sample");
+            assert_eq!(
+                joins.silent(&cx, |_| Time::NEVER),
+                [],
+                "it was looked for with this sample"
+            );
             assert_eq!(joins.holders(&connection(2)).is_empty(), sample > 2, "after {sample}");
             assert_eq!(joins.holders(&connection(1)), [process]);
         }
