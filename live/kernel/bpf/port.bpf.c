@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 // A port of a switch that is a Linux interface: data leaves through it, acknowledgements return.
 //
-// On the way out: a virtual queue with thresholds (SDTCP, section 3.2), CE marks, classes of HTB, and
-// the volume of each flow. On the way in: windows of acknowledgements are capped (section 3.5),
-// by how congested the port is, and acknowledgements are spaced.
-// Nothing here drops a packet.
+// On the way out: a virtual queue with thresholds (SDTCP, section 3.2), CE marks, classes of HTB.
+// On the way in: windows of acknowledgements are capped (section 3.5), by how congested the port is,
+// and acknowledgements are spaced, by a device that drops those that find its queue full.
+// Nothing else drops a packet.
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
