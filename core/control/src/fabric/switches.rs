@@ -767,8 +767,8 @@ mod tests {
             !switches.channels.contains_key(&ChannelId(1)),
             "the newer channel is the switch's"
         );
-        assert_eq!(switches.remove(ChannelId(1)), None);
-        assert_eq!(switches.remove(ChannelId(2)), Some(NODE));
+        assert_eq!(switches.remove(Time::ZERO, ChannelId(1)), None);
+        assert_eq!(switches.remove(Time::ZERO, ChannelId(2)), Some(NODE));
         assert!(!switches.is_ready(NODE) && switches.enforced(&connection).is_none());
     }
 
