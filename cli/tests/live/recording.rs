@@ -131,7 +131,8 @@ async fn a_replay_decides_what_was_decided_then() {
     let last = records(&bytes).last().unwrap().at;
     let tick =
         Record { at: last + Span::from_secs(100), content: Content::Input(OwnedInput::Tick) };
-    std::fs::write(&file, written(records(&bytes).chain([tick]))).unwrap();
+    let open = records(&bytes).filter(|record| !matches!(record.content, Content::Ended));
+    std::fs::write(&file, written(open.chain([tick]))).unwrap();
     let replayed = replay(&daemon, &file);
     assert!(replayed.status.success(), "{}", stderr(&replayed));
     for part in
