@@ -234,7 +234,11 @@ mod tests {
                 _ => panic!("nobody says anything else"),
             }
         }
-        assert!(began.elapsed() >= CLOCK * (REFUSED as u32 - 1), "{:?}", began.elapsed());
+        assert!(
+            began.elapsed() >= CLOCK * u32::try_from(REFUSED - 1).unwrap(),
+            "{:?}",
+            began.elapsed()
+        );
         drop(stop);
         ending.abort();
     }
