@@ -14,6 +14,9 @@ mod ends;
 #[cfg(debug_assertions)]
 mod ledger;
 mod ranks;
+#[cfg(all(test, debug_assertions))]
+#[allow(clippy::unwrap_used)] // a test may panic
+mod refusals;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)] // a test may panic
 mod settling;

@@ -6,8 +6,6 @@ use std::collections::VecDeque;
 use model::{Buffer, LinkSpec};
 use units::Time;
 
-use crate::link::SLOWEST;
-
 /// What was taken of late.
 #[derive(Debug)]
 struct Book {
@@ -29,7 +27,7 @@ impl Book {
         while let Some((_, gone)) = self.waiting.pop_front_if(|(leaves, _)| *leaves <= now) {
             self.octets -= gone;
         }
-        let bps = u128::from(self.spec.capacity.as_bps().max(SLOWEST));
+        let bps = u128::from(self.spec.capacity.as_bps());
         // Departures are rounded up to the nanosecond, so that two may stand a part of one too close.
         let earliest = u128::from(now.max(self.last)) + u128::from(size) * 8_000_000_000 / bps;
         if u128::from(leaves) < earliest {

@@ -9,6 +9,8 @@ use std::collections::hash_map::Entry;
 
 use engine::prefetch;
 use model::{Buffer, LinkSpec};
+#[cfg(debug_assertions)]
+use units::Rate;
 
 #[cfg(debug_assertions)]
 use crate::book::Books;
@@ -114,7 +116,7 @@ impl Links {
         let mut books = Books::default();
         for spec in specs {
             #[cfg(debug_assertions)]
-            books.open(spec);
+            books.open(LinkSpec { capacity: spec.capacity.max(Rate::from_bps(SLOWEST)), ..spec });
             let kind = Kind::new(&spec);
             let row = match rows.entry(kind) {
                 Entry::Occupied(row) => *row.get(),
