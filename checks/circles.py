@@ -26,7 +26,7 @@ def modules(source):
         path = file.relative_to(source).with_suffix("").parts
         path = path[:-1] if path[-1] in (root, "mod") else path
         # Modules of tests stand last; a single item may be for tests anywhere.
-        text = re.split(r"#\[cfg\(test\)\]\nmod \w+ \{", file.read_text())[0]
+        text = re.split(r"#\[cfg\(test\)\]\n(?:pub\(crate\) )?mod \w+ \{", file.read_text())[0]
         found[path] = re.sub(r"//.*", "", text)
     return found
 
