@@ -133,10 +133,11 @@ impl Replay {
             _ => "",
         };
         print(&format!(
-            "epoch {}: {} inputs ({} refused) and {} outputs in {:.3} s, digest {}{cut}\n",
+            "epoch {}: {} inputs ({} refused), {} directives and {} outputs in {:.3} s, digest {}{cut}\n",
             replay.epoch,
             replay.inputs,
             replay.refused,
+            replay.directives,
             replay.outputs,
             replay.lasted_ns.as_secs_f64(),
             replay.digest,
@@ -158,7 +159,7 @@ struct Summary<'a> {
 
 /// How far what was decided then is what is decided now, or why that can't be said.
 fn verdict(replay: &control::Replay) -> Result<String, String> {
-    let control::Replay { outputs, digests, unverified, .. } = replay;
+    let control::Replay { outputs, directives, digests, unverified, .. } = replay;
     if let Some(records) = replay.altered_after {
         return Err(format!(
             "the recording was altered: its first {records} records are not what was recorded"
@@ -171,21 +172,22 @@ fn verdict(replay: &control::Replay) -> Result<String, String> {
              is {this}, {then} recorded"
         ));
     }
-    match (digests, outputs) {
+    match (digests, outputs + directives) {
         (0, 0) => return Ok("nothing was decided, and there is no digest to compare with".into()),
         (0, _) => {
             return Err(format!(
-                "the recording ends before its first digest: its {outputs} outputs are not verified"
+                "the recording ends before its first digest: its {outputs} outputs and {directives} directives are \
+                 not verified"
             ));
         }
         _ => {}
     }
     let until = replay.verified_ns.as_secs_f64();
-    let compared = outputs - unverified;
-    if compared == 0 {
+    let (messages, wanted) = (outputs - unverified, directives - replay.unverified_directives);
+    if messages + wanted == 0 {
         return Err(format!(
-            "nothing was compared: no message to an agent or a switch was decided up to t={until:.3} s, and what a \
-             policy wants is not recorded"
+            "nothing was compared: the policy wanted nothing up to t={until:.3} s, and no message to an agent or a \
+             switch was decided"
         ));
     }
     let rest = match (replay.unverified_records, unverified) {
@@ -195,7 +197,7 @@ fn verdict(replay: &control::Replay) -> Result<String, String> {
         ),
     };
     Ok(format!(
-        "equal to what was decided then up to t={until:.3} s ({compared} messages to agents and switches, {digests} digests){rest}"
+        "equal to what was decided then up to t={until:.3} s ({messages} messages to agents and switches, {wanted} directives, {digests} digests){rest}"
     ))
 }
 

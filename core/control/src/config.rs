@@ -258,15 +258,32 @@ impl Default for Limits {
 }
 
 /// Whether a terminal obeys a character in the place of showing it, as those that change the direction of text,
-/// or shows nothing: two names could look the same.
+/// or shows nothing: two names could look the same. Those are the default ignorable code points of Unicode 17
+/// (DerivedCoreProperties.txt), separators of lines, annotations and the blank of Braille.
 pub fn is_control(c: char) -> bool {
-    let format = matches!(
-        c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{feff}'
-    ) || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}')
-        || matches!(c, '\u{e0000}'..='\u{e007f}');
-    c.is_control() || format
+    c.is_control() || UNSEEN.iter().any(|unseen| unseen.contains(&c))
 }
+
+const UNSEEN: [RangeInclusive<char>; 18] = [
+    '\u{ad}'..='\u{ad}',
+    '\u{34f}'..='\u{34f}',
+    '\u{61c}'..='\u{61c}',
+    '\u{115f}'..='\u{1160}',
+    '\u{17b4}'..='\u{17b5}',
+    '\u{180b}'..='\u{180f}',
+    '\u{200b}'..='\u{200f}',
+    '\u{2028}'..='\u{202e}',
+    '\u{2060}'..='\u{206f}',
+    '\u{2800}'..='\u{2800}',
+    '\u{3164}'..='\u{3164}',
+    '\u{fe00}'..='\u{fe0f}',
+    '\u{feff}'..='\u{feff}',
+    '\u{ffa0}'..='\u{ffa0}',
+    '\u{fff0}'..='\u{fffb}',
+    '\u{1bca0}'..='\u{1bca3}',
+    '\u{1d173}'..='\u{1d17a}',
+    '\u{e0000}'..='\u{e0fff}',
+];
 
 impl Limits {
     /// Why a text can't be a name: it is empty or too long, or would write elsewhere on the terminal of who

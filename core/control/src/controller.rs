@@ -40,6 +40,7 @@ use crate::fabric::rollout::Rollout;
 use crate::fabric::switches::Switches;
 use crate::message::{Closing, Input, Output, Refusal};
 use crate::orders::Orders;
+use crate::record::Judged;
 use crate::status::Counters;
 use crate::view::View;
 
@@ -48,6 +49,7 @@ pub struct Controller {
     context: Context,
     since: Time,
     counters: Counters,
+    judged: Judged,
     view: View,
     registry: Registry,
     decider: Decider,
@@ -102,6 +104,7 @@ impl Controller {
             context,
             since: now,
             counters: Counters::default(),
+            judged: Judged::default(),
             view,
             registry: Registry::new(tenants),
             decider: Decider::new(config.policy_name, config.policy),
@@ -125,6 +128,10 @@ impl Controller {
     /// taken. An agent whose first report is refused is closed.
     pub fn observe(&mut self, now: Time, input: Input<'_>) -> Result<(), Refusal> {
         self.context.pass(now);
+        self.take_in_input(input).inspect_err(|refusal| self.judged.add_refusal(refusal))
+    }
+
+    fn take_in_input(&mut self, input: Input<'_>) -> Result<(), Refusal> {
         match input {
             Input::SwitchConnected { channel, identity } => {
                 if let Err(refusal) = self.switches.connect(&self.context, channel, identity) {
@@ -215,6 +222,11 @@ impl Controller {
             reroutes: of_switches.reroutes,
             ..self.counters
         }
+    }
+
+    /// What was judged so far.
+    pub fn judged(&self) -> Judged {
+        self.judged
     }
 
     /// The turn in which something changed for an application last: a flow came or went, or something else is

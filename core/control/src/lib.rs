@@ -40,7 +40,7 @@ pub use config::{
 };
 pub use controller::{Answers, Change, Controller};
 pub use message::{ChannelId, Closing, Input, Output, OwnedInput, Refusal, note};
-pub use record::Digest;
+pub use record::{Digest, Judged};
 pub use replay::{Configure, Replay, replay};
 pub use status::{
     AgentStatus, ApplicationFlows, ApplicationStatus, Asked, Bottleneck, CongestionStatus,

@@ -45,6 +45,8 @@ pub struct Replay {
     pub damaged: Option<String>,
     /// Outputs.
     pub outputs: u64,
+    /// What the policy wanted, by number.
+    pub directives: u64,
     /// From the start to the last record.
     pub lasted_ns: Span,
     /// Digests in the recording.
@@ -58,6 +60,8 @@ pub struct Replay {
     pub verified_ns: Span,
     /// Outputs after that digest.
     pub unverified: u64,
+    /// Directives after it.
+    pub unverified_directives: u64,
     /// Records after it.
     pub unverified_records: u64,
     /// The digest of all outputs, in hexadecimal digits.
@@ -93,12 +97,14 @@ pub fn replay<E: Display>(
         ended: false,
         damaged: None,
         outputs: 0,
+        directives: 0,
         lasted_ns: Span::ZERO,
         digests: 0,
         altered_after: None,
         differs_after: None,
         verified_ns: Span::ZERO,
         unverified: 0,
+        unverified_directives: 0,
         unverified_records: 0,
         digest: String::new(),
     };
@@ -147,7 +153,8 @@ pub fn replay<E: Display>(
                 if (then.records, then.recorded) != (digest.records, digest.recorded) {
                     replay.altered_after.get_or_insert(then.records);
                 }
-                if (then.outputs, then.decided) != (digest.outputs, digest.decided) {
+                let decided = |of: &Digest| (of.outputs, of.decided, of.judged);
+                if decided(then) != decided(&digest) {
                     replay.differs_after.get_or_insert(then.outputs);
                 }
                 if (replay.altered_after, replay.differs_after) == (None, None) {
@@ -164,12 +171,14 @@ pub fn replay<E: Display>(
         if decides {
             controller.decide(&mut out);
         }
-        digest.add_outputs(&out);
+        digest.add_outputs(&out, controller.judged());
         tell(&record, &out, &controller.at(at));
         out.clear();
     }
     replay.outputs = digest.outputs;
+    replay.directives = digest.judged.directives;
     replay.unverified = digest.outputs - verified.outputs;
+    replay.unverified_directives = digest.judged.directives - verified.judged.directives;
     replay.unverified_records = digest.records - verified.records;
     replay.digest = format!("{:016x}", digest.decided.0);
     Ok(replay)

@@ -164,7 +164,7 @@ impl World {
         while controller.deadline().is_some_and(|at| at <= self.now) {
             step(controller, self.now, Input::Tick, &mut out).unwrap();
         }
-        self.digest.add_outputs(&out);
+        self.digest.add_outputs(&out, controller.judged());
         self.want();
         for output in out {
             match output {

@@ -19,7 +19,7 @@ pub const MOST_RATE: Rate = Rate::from_bps((u32::MAX as u64 - 1) * 8);
 /// One intention. It stands until another for the same flow replaces it or the flow ends, as long
 /// as the controller lives: actuators obey under its lease, and when that runs out the flow is plain
 /// TCP again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Directive {
     /// Hold a flow to a rate, or let it go.
     Pace {

@@ -54,7 +54,7 @@ impl Request {
 }
 
 /// A server that collects the objects of a swarm and passes them on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hub {
     /// Where it runs.
     pub node: NodeId,
@@ -65,7 +65,7 @@ pub struct Hub {
 }
 
 /// How an object comes to the front end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Way {
     /// The server that is asked for it.
     pub holder: NodeId,
@@ -74,7 +74,7 @@ pub struct Way {
 }
 
 /// How a request is gathered.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Gathering {
     /// The hubs; those without a parent send to the front end.
     pub hubs: Vec<Hub>,
@@ -85,7 +85,7 @@ pub struct Gathering {
 }
 
 /// What a policy wants of the application that gathers a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HubOrder {
     /// Gather it so.
     Gather(Gathering),

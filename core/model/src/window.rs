@@ -42,7 +42,7 @@ impl Cap {
 
 /// What a port caps a window to by how congested it is: it changes by itself, with the next packet after its queue
 /// has passed a threshold. Where nothing is said for a severity, there is no cap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Caps {

@@ -175,7 +175,8 @@ fn read_classes(value: &Value<'_>) -> Read<Vec<(u16, u16)>> {
             "orders nothing with less than two; name two, the first served first, or leave it out";
         return Err(value.error(what));
     }
-    classes.iter().map(read_class).collect()
+    let mut once = Once::default();
+    classes.iter().map(|value| once.take(read_class(value)?, value)).collect()
 }
 
 /// A buffer in which a full packet has room: what never fits is never counted.
@@ -212,14 +213,16 @@ mod tests {
         };
         let said = read("host = []\n");
         assert!(said.starts_with("a.toml:3:8: host: names none; write a [[host]]"), "{said}");
-        for classes in ["[]", "[\"1:1\"]"] {
+        for (classes, wrong) in [
+            ("[]", "11:11: interface[0].classes: orders nothing with less than two; name"),
+            ("[\"1:1\"]", "11:11: interface[0].classes: orders nothing with less than two; name"),
+            ("[\"1:1\", \"1:01\"]", "11:19: interface[0].classes[1]: the same is given at"),
+        ] {
             let said = read(&format!(
                 "[[host]]\nname = \"h1\"\naddresses = []\n[[interface]]\nnode = \"s1\"\n\
                  interface = \"e1\"\nrate = \"1 Gbit/s\"\nbuffer = \"100 packets\"\nclasses = {classes}\n"
             ));
-            let wanted =
-                "a.toml:11:11: interface[0].classes: orders nothing with less than two; name";
-            assert!(said.starts_with(wanted), "{said}");
+            assert!(said.starts_with(&format!("a.toml:{wrong}")), "{said}");
         }
     }
 

@@ -284,7 +284,7 @@ impl Owner {
             let _ = self.controller.observe(now, Input::Tick);
             self.controller.decide(&mut out);
             if let Some(recorder) = &mut self.recorder {
-                recorder.decided(&out);
+                recorder.decided(&out, self.controller.judged());
             }
             // Another may lead already. Who waits for an answer gets none.
             if !self.mandate.holds() {
@@ -418,7 +418,7 @@ impl Owner {
         self.controller.reconfigure(now, settings.change(&mut self.policy));
         self.controller.decide(&mut out);
         if let Some(recorder) = &mut self.recorder {
-            recorder.decided(&out);
+            recorder.decided(&out, self.controller.judged());
         }
         if self.mandate.holds() {
             self.send(now, out);

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use control::record::{self, Configuration, TooLong};
-use control::{ChannelId, Digest, Input, Output};
+use control::{ChannelId, Digest, Input, Judged, Output};
 use units::{Span, Time};
 
 use crate::metrics::{Measures, Recording};
@@ -166,12 +166,12 @@ impl Recorder {
         }
     }
 
-    /// Notes what was decided.
-    pub fn decided(&mut self, outputs: &[Output]) {
+    /// Notes what was decided, and what was judged up to it.
+    pub fn decided(&mut self, outputs: &[Output], judged: Judged) {
         if self.sender.is_none() {
             return;
         }
-        self.digest.add_outputs(outputs);
+        self.digest.add_outputs(outputs, judged);
         if self.digest.outputs - self.noted.0.outputs >= DIGEST_OUTPUTS {
             self.note_digest();
         }
@@ -365,18 +365,18 @@ mod tests {
             vec![one; usize::try_from(count).unwrap()]
         };
         assert_eq!(recorder.due(), None);
-        recorder.decided(&outputs(DIGEST_OUTPUTS - 1));
+        recorder.decided(&outputs(DIGEST_OUTPUTS - 1), Judged::default());
         assert!(recorder.buffer.is_empty());
         assert_eq!(recorder.due(), Some(Time::ZERO + DIGEST_AFTER));
-        recorder.decided(&outputs(1));
+        recorder.decided(&outputs(1), Judged::default());
         assert!(!recorder.buffer.is_empty());
         assert_eq!(recorder.due(), None, "all is noted");
         let later = Time::ZERO + DIGEST_AFTER * 3;
         recorder.flush(later);
         assert_eq!(recorder.noted.1, Time::ZERO, "the same is not noted again");
         recorder.now = later;
-        recorder.decided(&outputs(DIGEST_OUTPUTS));
-        recorder.decided(&outputs(1));
+        recorder.decided(&outputs(DIGEST_OUTPUTS), Judged::default());
+        recorder.decided(&outputs(1), Judged::default());
         assert_eq!(recorder.due(), Some(later + DIGEST_AFTER));
         recorder.flush(later + DIGEST_AFTER - Span::from_nanos(1));
         assert_eq!(recorder.noted.1, later);

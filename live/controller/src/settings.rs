@@ -1,5 +1,6 @@
 //! The configuration file: one TOML document. `docs/operating.md` explains every key.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -231,24 +232,27 @@ fn read_tls(value: &Value<'_>, folder: &Path) -> Read<tls::Files> {
     Ok(files)
 }
 
-fn read_listen(
-    value: &Value<'_>,
+fn read_listen<'a>(
+    value: &Value<'a>,
     folder: &Path,
     tls: &Option<tls::Files>,
     insecure: bool,
 ) -> Read<Listen> {
     let mut fields = value.fields()?;
-    let address = |value: &Value<'_>| {
+    let taken = RefCell::new(Once::default());
+    let address = |value: &Value<'a>| {
         let text = value.text()?;
-        text.parse::<SocketAddr>().map_err(|_| {
+        let address = text.parse::<SocketAddr>().map_err(|_| {
             value.error(format_args!(
                 "\"{}\" is no address; write \"0.0.0.0:7443\"",
                 document::shown(text)
             ))
-        })
+        })?;
+        // Port 0 is any that is free.
+        if address.port() == 0 { Ok(address) } else { taken.borrow_mut().take(address, value) }
     };
     // Without certificates anyone could say anything.
-    let guarded = |value: &Value<'_>| {
+    let guarded = |value: &Value<'a>| {
         let address = address(value)?;
         if insecure || address.ip().is_loopback() {
             return Ok(address);
@@ -261,7 +265,7 @@ fn read_listen(
             "would be open to everyone; {remedy}, listen on 127.0.0.1, or write insecure = true"
         )))
     };
-    let with_tls = |value: &Value<'_>| match tls {
+    let with_tls = |value: &Value<'a>| match tls {
         Some(_) => address(value),
         None => Err(value.error("needs certificates; add a [tls] table")),
     };

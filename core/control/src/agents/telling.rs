@@ -131,8 +131,20 @@ impl Agents {
         true
     }
 
-    /// An agent has carried out commands up to a number: `confirm` hears of rates that stand, and of
-    /// connections of which none does for certain. False: it was never told so many.
+    /// Whether an agent can have been sent commands of a number. Of those of other epochs nobody knows here.
+    pub(crate) fn may_have(
+        &self,
+        cx: &Context,
+        channel: ChannelId,
+        epoch: u64,
+        sequence: u64,
+    ) -> bool {
+        epoch != cx.epoch
+            || self.agents.get(&channel).is_some_and(|agent| sequence <= agent.sequence)
+    }
+
+    /// An agent has carried out commands up to a number, which it was sent: `confirm` hears of rates that stand, and of
+    /// connections of which none does for certain.
     pub(crate) fn applied(
         &mut self,
         cx: &Context,
@@ -140,14 +152,11 @@ impl Agents {
         epoch: u64,
         sequence: u64,
         mut confirm: impl FnMut(Connection, Option<Rate>),
-    ) -> bool {
+    ) {
         self.note_epoch(channel, epoch);
         let Some(agent) = self.agents.get_mut(&channel).filter(|_| epoch == cx.epoch) else {
-            return true;
+            return;
         };
-        if sequence > agent.sequence {
-            return false;
-        }
         agent.applied = agent.applied.max(sequence);
         let awaited = agent.awaited.take_if(|(number, _)| *number <= sequence);
         if sequence == agent.sequence {
@@ -179,7 +188,6 @@ impl Agents {
             // The memory of a burst isn't kept for ever.
             agent.unconfirmed.shrink_to(UNCONFIRMED);
         }
-        true
     }
 
     /// An agent could not carry out a command; whether it had been told so. What stood before stands,

@@ -25,6 +25,7 @@ impl Controller {
         self.tell_corrections();
         for directive in self.decider.decide(self.context.now, &self.view.network) {
             self.counters.directives += 1;
+            self.judged.add_directive(&directive);
             self.take_in(directive);
         }
         self.registry.decided();

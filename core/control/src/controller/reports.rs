@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use model::{Declared, FlowId, LinkId, Measured, NodeId, Severity, StreamSample};
 use protocol::Connection;
 use protocol::agent::{
-    Capability, ConnectionReport, EndedConnection, Host, MOST_EPOCH, PortCount, Report,
+    Capability, Command, ConnectionReport, EndedConnection, Host, MOST_EPOCH, PortCount, Report,
 };
 use units::{Bytes, Rate, Span, Time};
 
@@ -159,6 +159,12 @@ impl Controller {
             }
             Report::Ports { ports } => self.counted_ports(channel, ports)?,
             Report::Failed { epoch, sequence, command, reason } => {
+                self.check_sent(channel, *epoch, *sequence)?;
+                if let Command::Pace { connection, .. } | Command::Prioritize { connection, .. } =
+                    command
+                {
+                    self.check_host(channel, connection)?;
+                }
                 let number = (*epoch, *sequence);
                 let unconfirm = |connection| self.desired.confirm(connection, None);
                 if self.agents.failed(&self.context, channel, number, command, reason, unconfirm) {
@@ -166,11 +172,9 @@ impl Controller {
                 }
             }
             Report::Applied { epoch, sequence } => {
+                self.check_sent(channel, *epoch, *sequence)?;
                 let confirm = |connection, rate| self.desired.confirm(connection, rate);
-                if !self.agents.applied(&self.context, channel, *epoch, *sequence, confirm) {
-                    let reason = "no such commands were sent".into();
-                    return Err(Refusal { field: "sequence", reason, busy: false });
-                }
+                self.agents.applied(&self.context, channel, *epoch, *sequence, confirm);
             }
             Report::Stale { obeys, .. } => {
                 check_epoch(self.context.epoch, *obeys)?;
@@ -236,9 +240,23 @@ impl Controller {
         self.check_own(channel, connection)
     }
 
+    /// An agent answers what it was told.
+    fn check_sent(&self, channel: ChannelId, epoch: u64, sequence: u64) -> Result<(), Refusal> {
+        if self.agents.may_have(&self.context, channel, epoch, sequence) {
+            return Ok(());
+        }
+        let reason = "no such commands were sent".into();
+        Err(Refusal { field: "sequence", reason, busy: false })
+    }
+
     /// An agent samples connections of its own hosts only.
     fn check_own(&self, channel: ChannelId, connection: &Connection) -> Result<(), Refusal> {
         check_ports(connection)?;
+        self.check_host(channel, connection)
+    }
+
+    /// A connection begins at a host of the agent's.
+    fn check_host(&self, channel: ChannelId, connection: &Connection) -> Result<(), Refusal> {
         let host = self.view.host_at(connection.source.ip());
         if host.is_some_and(|host| self.agents.acts_for(channel, host)) {
             return Ok(());

@@ -874,8 +874,20 @@ fn refusals_name_field_and_remedy() {
     let long = "job: has 257 bytes; write at most 256, or raise limits.name";
     assert_eq!(text(rig.declare("a", start(&"j".repeat(257)))), long);
     let unseen = "job: has control or invisible characters; leave them out";
-    for c in ["\n\u{1b}[2J", "\u{202e}", "\u{200f}", "\u{61c}", "\u{2028}", "\u{200b}", "\u{feff}"]
-    {
+    let unseen_ones = [
+        "\n\u{1b}[2J",
+        "\u{202e}",
+        "\u{200f}",
+        "\u{61c}",
+        "\u{2028}",
+        "\u{200b}",
+        "\u{feff}",
+        "\u{3164}",
+        "\u{115f}",
+        "\u{2800}",
+        "\u{fe0f}",
+    ];
+    for c in unseen_ones {
         assert_eq!(text(rig.declare("a", start(&format!("j{c}")))), unseen, "{c:?}");
     }
     assert!(rig.declare("a", start("größe 大小 \u{1f600}")).is_ok());

@@ -1,7 +1,7 @@
 //! What `status` and `explain` call enforced is what stands in the kernel.
 
 use crate::in_memory::{Rig, SECOND, Shape, address, connection};
-use protocol::agent::{Command, ConnectionReport, Host, Report};
+use protocol::agent::{Capability, Command, ConnectionReport, Host, Report};
 use protocol::application::Declaration;
 use protocol::operator::{Act, Order};
 use protocol::{Connection, Process, Processes};
@@ -460,14 +460,16 @@ fn nothing_is_confirmed_ahead() {
 #[test]
 fn nothing_fails_that_an_agent_was_not_asked() {
     let (mut rig, agent) = held();
-    for (epoch, sequence) in [(1, 1_000), (1, 2), (0, 3)] {
+    for (epoch, sequence, is_taken) in [(1, 1_000, false), (1, 2, true), (0, 3, true)] {
         let command = Command::Pace { connection: connection(0, 2, 7), rate_bps: None };
         let failed = Report::Failed { epoch, sequence, command, reason: "no".into() };
-        rig.input(Input::Reported(agent, &failed)).unwrap();
+        assert_eq!(rig.input(Input::Reported(agent, &failed)).is_ok(), is_taken);
         let flow = shown(&rig).flow;
         assert_eq!((flow.enforced_bps, flow.failed), (Some(Rate::from_mbps(5)), None));
     }
-    assert_eq!((rig.controller.counters().commands_failed, problem(&rig)), (0, None));
+    assert_eq!(rig.controller.counters().commands_failed, 0);
+    let said = problem(&rig).unwrap();
+    assert!(said.contains("sequence: no such commands were sent"), "{said}");
 }
 
 /// Priorities and windows are explained, too, and what fails of them.
@@ -756,9 +758,9 @@ fn who_leaves_lifts_what_no_other_holds() {
     assert_eq!(former(&rig), [("h1".into(), true, 0)]);
     assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)));
     rig.input(Input::AgentGone(agent)).unwrap();
-    // Another comes for its host, and leaves before it has confirmed that nothing stands there.
+    // It comes back, and leaves before it has confirmed that nothing stands there.
     let peer = rig.peer();
-    rig.input(Input::AgentConnected { channel: peer, identity: "rogue" }).unwrap();
+    rig.input(Input::AgentConnected { channel: peer, identity: "h0" }).unwrap();
     let host = Host { name: "h0".into(), addresses: vec![address(0)] };
     let hello = Report::Hello { hosts: vec![host], capabilities: vec![], epoch: 0 };
     let mut out = Vec::new();
@@ -766,8 +768,33 @@ fn who_leaves_lifts_what_no_other_holds() {
     input(Input::Reported(peer, &hello)).unwrap();
     input(Input::Reported(peer, &Report::Left {})).unwrap();
     assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)));
-    let rogue = former(&rig).into_iter().find(|(who, ..)| who == "rogue");
-    assert_eq!(rogue, Some(("rogue".into(), true, 1)));
+    let again = former(&rig).into_iter().find(|(who, ..)| who == "h0");
+    assert_eq!(again, Some(("h0".into(), true, 1)));
+}
+
+/// What an agent left in its maps one of another name can't end: it waits for the lease, and nobody says meanwhile that
+/// its limits are in force.
+#[test]
+fn an_agent_of_another_name_waits_for_the_lease_of_the_last() {
+    let (mut rig, agent) = held();
+    rig.input(Input::AgentGone(agent)).unwrap();
+    let hosts = vec![Host { name: "h0".into(), addresses: vec![address(0)] }];
+    let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
+    let comes = |rig: &mut Rig, identity| {
+        let channel = rig.peer();
+        rig.input(Input::AgentConnected { channel, identity }).unwrap();
+        rig.input(Input::Reported(channel, &hello)).map_err(|refusal| refusal.to_string())
+    };
+    rig.pass(SECOND * 4);
+    let refused = comes(&mut rig, "other").unwrap_err();
+    assert!(
+        refused.contains("agent h0 was lost, and what it holds at h0 may stand for"),
+        "{refused}"
+    );
+    assert_eq!(former(&rig), [("h0".into(), false, 1)]);
+    rig.pass(SECOND * 7);
+    assert_eq!(comes(&mut rig, "other"), Ok(()));
+    assert_eq!(former(&rig), []);
 }
 
 /// An agent that reports as much as it may in a second gets to say that it leaves.

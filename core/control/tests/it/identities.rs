@@ -1,7 +1,7 @@
 //! A switch is what its certificate says that it is.
 
-use crate::in_memory::{Rig, SECOND, Shape};
-use protocol::agent::{Host, Report};
+use crate::in_memory::{Rig, SECOND, Shape, connection};
+use protocol::agent::{Command, Host, Report};
 use watermaster_control::{Config, Input};
 
 fn connected(rig: &Rig) -> Vec<(String, bool)> {
@@ -178,7 +178,14 @@ fn a_hello_that_can_not_be_is_refused() {
         assert!(problems.contains(&format!("agent evil is refused: {refusal}")), "{problems:?}");
         refusal
     };
+    let host = |name: &str| Host { name: name.into(), addresses: Vec::new() };
+    let twice = Report::Hello {
+        hosts: vec![host("hx"), host("hy"), host("hx")],
+        capabilities: Vec::new(),
+        epoch: 0,
+    };
     for (report, wanted) in [
+        (twice, "hosts: hx is named twice"),
         (
             hello("hx", "10.9.9.9", (1 << 32) + 2),
             "epoch: 4294967298 was never given: this controller has 1",
@@ -195,6 +202,24 @@ fn a_hello_that_can_not_be_is_refused() {
         let said = refused(&report);
         assert!(said.starts_with(wanted), "{said}");
     }
+}
+
+/// What an agent says that it couldn't do was asked of it.
+#[test]
+fn a_failure_of_what_was_never_asked_is_refused() {
+    let mut rig = rig();
+    let agent = rig.agent("h0", &[0]);
+    rig.agent("h1", &[1]);
+    let mut fails = |sequence, source| {
+        let command = Command::Pace { connection: connection(source, 2, 7), rate_bps: None };
+        let failed = Report::Failed { epoch: 1, sequence, command, reason: "no".into() };
+        rig.input(Input::Reported(agent, &failed)).map_err(|refusal| refusal.to_string())
+    };
+    assert_eq!(fails(1, 0), Ok(()));
+    assert_eq!(fails(1_000, 0).unwrap_err(), "sequence: no such commands were sent");
+    assert!(fails(1, 1).unwrap_err().starts_with("connection.source: 10."));
+    let problems = rig.controller.at(rig.now).status().problems;
+    assert_eq!(problems.iter().filter(|problem| problem.contains("is refused: ")).count(), 2);
 }
 
 /// Whatever one agent says, a controller can have the epoch that the status tells an operator to write, and later ones.
@@ -272,14 +297,14 @@ fn what_is_refused_of_an_agent_is_a_problem() {
     };
     let mut rig = rig();
     let agent = rig.agent("h0", &[0]);
-    let outside = Report::Opened { connection: crate::in_memory::connection(77, 0, 7) };
+    let outside = Report::Opened { connection: connection(77, 0, 7) };
     rig.input(Input::Reported(agent, &outside)).unwrap_err();
     assert_eq!((told(&rig), rig.controller.counters().reports_refused), (Vec::new(), 1));
     let (severity, queue_bytes) = (model::Severity::High, units::Bytes::new(60_000));
     for wrong in [
         Report::Stale { epoch: 1, obeys: 1 << 48 | 1 },
         Report::Applied { epoch: 1, sequence: 99 },
-        Report::Opened { connection: crate::in_memory::connection(1, 0, 7) },
+        Report::Opened { connection: connection(1, 0, 7) },
         Report::Congested { node: "s9".into(), interface: "p1".into(), severity, queue_bytes },
         Report::Ports { ports: Vec::new() },
     ] {

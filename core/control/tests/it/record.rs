@@ -11,7 +11,7 @@ use protocol::operator::{Act, Order};
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::record::{
-    self, Configuration, Content, Continuation, Fnv, Record, RecordError, Records,
+    self, Configuration, Content, Continuation, Fnv, Judged, Record, RecordError, Records,
 };
 use watermaster_control::{
     Answers, Change, ChannelId, Closing, Config, Configure, Controller, Digest, Input, Output,
@@ -85,10 +85,11 @@ fn orders() -> Vec<Act> {
 
 /// A controller whose inputs are recorded, and what came of them.
 fn recorded() -> (Vec<u8>, Digest, Vec<Output>) {
-    recorded_by(&mut Always("smsf"))
+    recorded_by(&mut Always("smsf"), true)
 }
 
-fn recorded_by(configure: &mut impl Configure) -> (Vec<u8>, Digest, Vec<Output>) {
+/// With an agent, or with nobody who could be told.
+fn recorded_by(configure: &mut impl Configure, agent: bool) -> (Vec<u8>, Digest, Vec<Output>) {
     let mut bytes = Vec::new();
     let config = configure.start(&configuration()).unwrap();
     let mut controller = Controller::new(config, 7, Time::ZERO).unwrap();
@@ -97,6 +98,13 @@ fn recorded_by(configure: &mut impl Configure) -> (Vec<u8>, Digest, Vec<Output>)
     let mut digest = Digest::default();
     digest.add_record(&bytes);
     let mut heard = |second: u64, input: Input<'_>, bytes: &mut Vec<u8>| {
+        let is_of_agent = matches!(
+            input,
+            Input::AgentConnected { .. } | Input::Reported(..) | Input::AgentGone(_)
+        );
+        if is_of_agent && !agent {
+            return;
+        }
         let (now, mut out) = (Time::ZERO + SECOND * second, Vec::new());
         for input in [input, Input::Tick] {
             let from = bytes.len();
@@ -105,7 +113,7 @@ fn recorded_by(configure: &mut impl Configure) -> (Vec<u8>, Digest, Vec<Output>)
         }
         let _ = controller.observe(now, input);
         step(&mut controller, now, Input::Tick, &mut out).unwrap();
-        digest.add_outputs(&out);
+        digest.add_outputs(&out, controller.judged());
         record::write_digest(now, digest, bytes).unwrap();
         all.extend(out);
     };
@@ -240,6 +248,30 @@ fn what_happened_happens_again() {
     assert!(replayed.digests > 15);
 }
 
+/// What is wanted, and what is refused, is compared also where nobody is told.
+#[test]
+fn decisions_of_which_nobody_hears_are_compared() {
+    let (bytes, digest, outputs) = recorded_by(&mut Held(5), false);
+    assert!(!outputs.iter().any(|output| matches!(output, Output::Agent(..))), "{outputs:?}");
+    assert!(digest.judged.directives > 0 && digest.judged.refusals > 0, "{digest:?}");
+    let replayed =
+        |rate| watermaster_control::replay(records(&bytes), &mut Held(rate), |_, _, _| {}).unwrap();
+    let same = replayed(5);
+    assert_eq!((same.differs_after, same.unverified_directives), (None, 0));
+    assert_eq!(same.directives, digest.judged.directives);
+    let other = replayed(6);
+    assert_eq!((other.digest, other.altered_after), (same.digest, None), "no output differs");
+    assert!(other.differs_after.is_some());
+    // Only what was refused differs.
+    let mut judged = digest;
+    judged.judged.refusals += 1;
+    let last = records(&bytes).last().unwrap().unwrap();
+    let mut more = bytes.clone();
+    record::write_digest(last.at, judged, &mut more).unwrap();
+    let more = watermaster_control::replay(records(&more), &mut Held(5), |_, _, _| {}).unwrap();
+    assert!(more.differs_after.is_some());
+}
+
 /// Only a controller that was stopped has written its end, and nothing follows that.
 #[test]
 fn a_recording_has_an_end() {
@@ -334,7 +366,7 @@ fn a_difference_is_found() {
 /// As many outputs that say something else are others, and nothing after them is verified.
 #[test]
 fn a_difference_is_found_among_as_many_outputs() {
-    let (bytes, _, outputs) = recorded_by(&mut Held(5));
+    let (bytes, _, outputs) = recorded_by(&mut Held(5), true);
     let mut again = Vec::new();
     let tell = |_: &Record, out: &[Output], _: &Answers<'_>| again.extend_from_slice(out);
     let replayed = watermaster_control::replay(records(&bytes), &mut Held(7), tell).unwrap();
@@ -425,18 +457,21 @@ fn the_form_is_bound_to_its_version() {
     };
     let mut digest = Digest::default();
     digest.add_record(&[1]);
-    digest.add_outputs(&[
-        Output::Switch(ChannelId(1), vec![2]),
-        Output::CloseSwitch(ChannelId(3), Closing::Session(openflow::Closed::Silence)),
-        Output::CloseSwitch(ChannelId(3), Closing::Replaced),
-        Output::CloseSwitch(ChannelId(3), Closing::Outranked),
-        Output::CloseAgent(ChannelId(3), Closing::Left),
-        Output::Agent(ChannelId(4), commands),
-        Output::CloseAgent(
-            ChannelId(5),
-            Closing::Refused(Refusal { field: "type", reason: "no".into(), busy: true }),
-        ),
-    ]);
+    digest.add_outputs(
+        &[
+            Output::Switch(ChannelId(1), vec![2]),
+            Output::CloseSwitch(ChannelId(3), Closing::Session(openflow::Closed::Silence)),
+            Output::CloseSwitch(ChannelId(3), Closing::Replaced),
+            Output::CloseSwitch(ChannelId(3), Closing::Outranked),
+            Output::CloseAgent(ChannelId(3), Closing::Left),
+            Output::Agent(ChannelId(4), commands),
+            Output::CloseAgent(
+                ChannelId(5),
+                Closing::Refused(Refusal { field: "type", reason: "no".into(), busy: true }),
+            ),
+        ],
+        Judged { directives: 8, refusals: 9, sum: Fnv(10) },
+    );
     let channel = ChannelId(6);
     let declared = declarations()
         .into_iter()
@@ -470,7 +505,7 @@ fn the_form_is_bound_to_its_version() {
     let [.., version] = *record::MAGIC;
     assert_eq!(
         (version, format!("{:016x}", sum.0)),
-        (16, "d5081409fe034c21".into()),
+        (17, "d6dc992a5360dc49".into()),
         "the form has changed: raise the version in MAGIC, then write both here"
     );
 }
