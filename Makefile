@@ -28,8 +28,7 @@ release: setup-build
 ## test: everything that is quick enough for every change (TRACES=DIR, an absolute path: with published traces)
 # What root tests builds networks. There are no tests in rustdoc, and clippy compiles the examples.
 test: setup-build$(if $(filter 0,$(shell id -u)),-lab-python)
-	cargo test --workspace --locked --lib --bins --tests
-	cargo check --locked --manifest-path checks/no-std/Cargo.toml
+	checks/test.sh
 
 ## docs-check: follow docs/adding-a-policy.md from an empty file to the simulator and, as root, the lab
 docs-check:

@@ -279,6 +279,12 @@ async fn a_recording_never_ends_and_what_is_pinned_stays() {
     let mut client = daemon.client().await;
     let job = json!({ "type": "job_start", "job": "j" });
     assert!(declare(&mut client, "a", &job).await.0.is_success());
+    assert!(declare(&mut client, "a", &json!([declared(0), declared(1)])).await.0.is_success());
+    // What was decided then is compared with what is decided again.
+    let first = records.join("epoch-000001.000.record");
+    while !self::records(&std::fs::read(&first).unwrap()).any(|record| is_digest(&record)) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     let unix = format!("unix:{}", daemon.path("controller.sock").display());
     let recordings = |words: &[&str]| {
         daemon.command(&[&["recordings"], words, &["--controller", &unix]].concat())
@@ -286,7 +292,7 @@ async fn a_recording_never_ends_and_what_is_pinned_stays() {
     let pinned = recordings(&["pin", "epoch-000001"]);
     assert!(pinned.status.success(), "{}", stderr(&pinned));
     let has = |part: u64| records.join(format!("epoch-000001.{part:03}.record")).exists();
-    let mut flow = 0;
+    let mut flow = 2;
     while !has(20) {
         let (status, said) = declare(&mut client, "a", &declared(flow)).await;
         assert!(status.is_success(), "{said}");
