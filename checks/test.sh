@@ -13,11 +13,11 @@ sed -n '/"profile":{[^}]*"test":true}/s/.*"manifest_path":"\([^"]*\)\/Cargo.toml
 # Runs the programs that it reads, one after another, as cargo does.
 lane() {
     while read -r folder program; do
-        rc=0
+        rc=0 began=$(date +%s)
         (cd "$folder" && CARGO_MANIFEST_DIR=$folder "$program" </dev/null) >"$work/$1.said" 2>&1 || rc=$?
         # In one piece: the other lane prints, too.
         {
-            printf '\n     Running %s\n' "$program"
+            printf '\n     Ran %s in %s s\n' "$program" $(($(date +%s) - began))
             cat "$work/$1.said"
         } >"$work/$1.whole"
         cat "$work/$1.whole"
