@@ -267,9 +267,9 @@ impl Agents {
                 && former.until > cx.now
             {
                 let reason = format!(
-                    "agent {} was lost, and what it holds at {name} may stand for {} more; wait, or start that one again",
-                    former.identity,
-                    former.until.since(cx.now)
+                    "agent {} was lost, and what it holds at {name} may stand until its lease ends; wait, or start \
+                     that one again",
+                    former.identity
                 );
                 return Err(Refusal { field: "hosts", reason, busy: true });
             }

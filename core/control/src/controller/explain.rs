@@ -577,7 +577,7 @@ impl Answers<'_> {
         let lease = agent.renewed.span.min(self.context.lease);
         (agent.greeted && silent > lease).then(|| {
             let (name, seconds) = (&agent.identity, silent.as_nanos() / 1_000_000_000);
-            format!("agent {name} has confirmed nothing for {seconds} s: its leases are over")
+            format!("agent {name} has confirmed nothing for {seconds} s: its leases may be over")
         })
     }
 

@@ -256,11 +256,10 @@ fn report() -> impl Strategy<Value = Report> {
             });
             Report::Ports { ports: ports.collect() }
         }),
-        (any::<u64>(), any::<u64>())
-            .prop_map(|(epoch, sequence)| Report::Applied { epoch, sequence }),
+        (epoch(), number()).prop_map(|(epoch, sequence)| Report::Applied { epoch, sequence }),
         (any::<u64>(), any::<u64>()).prop_map(|(epoch, obeys)| Report::Stale { epoch, obeys }),
         Just(Report::Left {}),
-        (0..3_u64, any::<u64>(), command()).prop_map(|(epoch, sequence, command)| {
+        (epoch(), number(), command()).prop_map(|(epoch, sequence, command)| {
             Report::Failed { epoch, sequence, command, reason: "no".repeat(1_000) }
         }),
         (any::<u64>(), prop::collection::vec((packets(), any::<u64>()), 0..3), any::<u64>())
@@ -274,6 +273,11 @@ fn report() -> impl Strategy<Value = Report> {
                 Report::Ended { sampled_ns, connections: ended.collect(), lost }
             }),
     ]
+}
+
+/// The number of commands, most often of some that were sent.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => 0..20_u64, 1 => any::<u64>()]
 }
 
 fn order() -> impl Strategy<Value = Order> {

@@ -1306,7 +1306,7 @@ fn windows_and_classes_count_while_they_are_confirmed_and_leased() {
     rig.controller.observe(rig.now, Input::Tick).unwrap();
     rig.controller.decide(&mut Vec::new());
     assert_eq!(rig.cap(1), None);
-    let over = "agent left has confirmed nothing for 11 s: its leases are over";
+    let over = "agent left has confirmed nothing for 11 s: its leases may be over";
     assert_eq!(by(&rig), format!("nobody ({NARROWED}: {over}); nobody: {over}"));
 }
 
