@@ -7,10 +7,17 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cargo test --workspace --locked --lib --bins --tests --no-run --message-format=json-render-diagnostics >"$work/built"
 # Each line: the package's folder, and one of its test programs.
-sed -n '/"profile":{[^}]*"test":true}/s/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*"executable":"\([^"]*\)".*/\1 \2/p' "$work/built" |
-    sort -u >"$work/programs"
+sed -n '/"profile":{[^}]*"test":true}/s/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*"executable":"\([^"]*\)".*/\1 \2/p' \
+    "$work/built" | sort -u >"$work/programs"
+[ -s "$work/programs" ] || {
+    echo "there is no test program in what cargo said that it built" >&2
+    exit 1
+}
+waits="^$PWD/\(cli\|live\)[/ ]"
+grep "$waits" "$work/programs" >"$work/waiting"
+grep -v "$waits" "$work/programs" >"$work/computing"
 
-# Runs the programs that it reads, one after another, as cargo does.
+# Runs the programs of a lane one after another, as cargo does.
 lane() {
     while read -r folder program; do
         rc=0 began=$(date +%s)
@@ -21,20 +28,27 @@ lane() {
             cat "$work/$1.said"
         } >"$work/$1.whole"
         cat "$work/$1.whole"
-        [ "$rc" -eq 0 ] || echo "$program (exit code $rc)" >>"$work/failed"
-    done
+        echo "$rc $program" >>"$work/$1.ran"
+    done <"$work/$1"
 }
 
-waits="^$PWD/\(cli\|live\)/"
-grep "$waits" "$work/programs" | lane waiting &
-{
-    cargo check --quiet --locked --manifest-path checks/no-std/Cargo.toml || echo "checks/no-std" >>"$work/failed"
-    grep -v "$waits" "$work/programs" | lane computing
-}
-wait
-if [ -e "$work/failed" ]; then
-    echo 'failed:' >&2
-    sed 's/^/    /' "$work/failed" >&2
-    exit 1
+lane waiting &
+waiting=$!
+failed=0
+cargo check --quiet --locked --manifest-path checks/no-std/Cargo.toml || failed=1
+lane computing
+wait "$waiting" || failed=1
+# A lane that ended early has run fewer.
+cut -d' ' -f2- "$work"/*.ran | sort >"$work/ran"
+if ! cut -d' ' -f2- "$work/programs" | sort | diff - "$work/ran" >"$work/missing"; then
+    echo 'these did not run:' >&2
+    sed -n 's/^[<>]/   /p' "$work/missing" >&2
+    failed=1
 fi
-printf '\n%s test programs passed\n' "$(wc -l <"$work/programs")"
+if grep -hv '^0 ' "$work"/*.ran >"$work/wrong"; then
+    echo 'failed, with their exit codes:' >&2
+    sed 's/^/    /' "$work/wrong" >&2
+    failed=1
+fi
+[ "$failed" -eq 0 ] || exit 1
+printf '\n%s test programs passed\n' "$(wc -l <"$work/ran")"

@@ -159,7 +159,7 @@ struct Summary<'a> {
 
 /// How far what was decided then is what is decided now, or why that can't be said.
 fn verdict(replay: &control::Replay) -> Result<String, String> {
-    let control::Replay { outputs, directives, digests, unverified, .. } = replay;
+    let control::Replay { outputs, directives, refused, digests, unverified, .. } = replay;
     if let Some(records) = replay.altered_after {
         return Err(format!(
             "the recording was altered: its first {records} records are not what was recorded"
@@ -172,22 +172,20 @@ fn verdict(replay: &control::Replay) -> Result<String, String> {
              is {this}, {then} recorded"
         ));
     }
-    match (digests, outputs + directives) {
-        (0, 0) => return Ok("nothing was decided, and there is no digest to compare with".into()),
-        (0, _) => {
-            return Err(format!(
-                "the recording ends before its first digest: its {outputs} outputs and {directives} directives are \
-                 not verified"
-            ));
-        }
-        _ => {}
+    if *digests == 0 {
+        return Err(format!(
+            "nothing was compared: the recording ends before its first digest; its {outputs} outputs, {directives} \
+             directives and {refused} refusals are not verified"
+        ));
     }
     let until = replay.verified_ns.as_secs_f64();
-    let (messages, wanted) = (outputs - unverified, directives - replay.unverified_directives);
-    if messages + wanted == 0 {
+    let messages = outputs - unverified;
+    let wanted = directives - replay.unverified_directives;
+    let refusals = refused - replay.unverified_refusals;
+    if messages + wanted + refusals == 0 {
         return Err(format!(
-            "nothing was compared: the policy wanted nothing up to t={until:.3} s, and no message to an agent or a \
-             switch was decided"
+            "nothing was compared: up to t={until:.3} s the policy wanted nothing, nothing was refused, and no message \
+             to an agent or a switch was decided"
         ));
     }
     let rest = match (replay.unverified_records, unverified) {
@@ -197,7 +195,7 @@ fn verdict(replay: &control::Replay) -> Result<String, String> {
         ),
     };
     Ok(format!(
-        "equal to what was decided then up to t={until:.3} s ({messages} messages to agents and switches, {wanted} directives, {digests} digests){rest}"
+        "equal to what was decided then up to t={until:.3} s ({messages} messages to agents and switches, {wanted} directives, {refusals} refusals, {digests} digests){rest}"
     ))
 }
 

@@ -148,9 +148,19 @@ async fn a_replay_decides_what_was_decided_then() {
     // And nothing to compare.
     std::fs::write(&file, written(records(&bytes).take(1))).unwrap();
     let replayed = replay(&daemon, &file);
-    assert!(replayed.status.success(), "{}", stderr(&replayed));
-    assert!(stdout(&replayed).contains("nothing was decided"), "{}", stdout(&replayed));
+    assert_eq!(replayed.status.code(), Some(1));
+    assert!(stderr(&replayed).contains("nothing was compared"), "{}", stderr(&replayed));
     assert!(stdout(&replayed).contains("its end isn't there"), "{}", stdout(&replayed));
+    // Refusals are decisions.
+    let mut daemon = Daemon::start(&recorder().replace("sff", "tcp"));
+    let mut client = daemon.client().await;
+    let unknown = json!({ "type": "job_complete", "job": "x" });
+    declare(&mut client, "a", &unknown).await;
+    daemon.signal("-TERM");
+    assert!(daemon.wait().success());
+    let replayed = replay(&daemon, &daemon.path("records/epoch-000001.000.record"));
+    assert!(replayed.status.success(), "{}", stderr(&replayed));
+    assert!(stdout(&replayed).contains(" 1 refusals, "), "{}", stdout(&replayed));
 }
 
 fn replay(daemon: &Daemon, file: &Path) -> Output {

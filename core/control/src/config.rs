@@ -264,7 +264,7 @@ pub fn is_control(c: char) -> bool {
     c.is_control() || UNSEEN.iter().any(|unseen| unseen.contains(&c))
 }
 
-const UNSEEN: [RangeInclusive<char>; 17] = [
+const UNSEEN: [RangeInclusive<char>; 18] = [
     '\u{ad}'..='\u{ad}',
     '\u{34f}'..='\u{34f}',
     '\u{61c}'..='\u{61c}',
@@ -275,6 +275,7 @@ const UNSEEN: [RangeInclusive<char>; 17] = [
     '\u{2028}'..='\u{202e}',
     '\u{2060}'..='\u{206f}',
     '\u{2800}'..='\u{2800}',
+    '\u{3164}'..='\u{3164}',
     '\u{fe00}'..='\u{fe0f}',
     '\u{feff}'..='\u{feff}',
     '\u{ffa0}'..='\u{ffa0}',

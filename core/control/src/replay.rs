@@ -62,6 +62,8 @@ pub struct Replay {
     pub unverified: u64,
     /// Directives after it.
     pub unverified_directives: u64,
+    /// Refusals after it.
+    pub unverified_refusals: u64,
     /// Records after it.
     pub unverified_records: u64,
     /// The digest of all outputs, in hexadecimal digits.
@@ -105,6 +107,7 @@ pub fn replay<E: Display>(
         verified_ns: Span::ZERO,
         unverified: 0,
         unverified_directives: 0,
+        unverified_refusals: 0,
         unverified_records: 0,
         digest: String::new(),
     };
@@ -179,6 +182,7 @@ pub fn replay<E: Display>(
     replay.directives = digest.judged.directives;
     replay.unverified = digest.outputs - verified.outputs;
     replay.unverified_directives = digest.judged.directives - verified.judged.directives;
+    replay.unverified_refusals = digest.judged.refusals - verified.judged.refusals;
     replay.unverified_records = digest.records - verified.records;
     replay.digest = format!("{:016x}", digest.decided.0);
     Ok(replay)

@@ -286,13 +286,18 @@ impl Answers<'_> {
         for (id, flow) in self.registry.flows() {
             path.clear();
             self.view.network.path(flow.ends.0, flow.ends.1, u64::from(id.0), &mut path);
-            let enforced = self.enforced(flow).unwrap_or(Rate::ZERO);
+            // What holds a connection counts once, however many flows it carries.
+            let sharing = self.registry.sharing(&flow.selector);
+            let (limited, enforced) = match sharing.first() {
+                Some(first) if *first != id => (Rate::ZERO, Rate::ZERO),
+                _ => (self.limited_together(sharing), self.enforced(flow).unwrap_or(Rate::ZERO)),
+            };
+            let is_unlimited = self.intended(id, flow).is_none();
             for link in path.iter().filter(|link| matters(**link)) {
                 let load = loads.entry(*link).or_default();
                 load.flows.push(id);
-                let limit = self.intended(id, flow);
-                load.unlimited += usize::from(limit.is_none());
-                load.limited = load.limited + limit.unwrap_or(Rate::ZERO);
+                load.unlimited += usize::from(is_unlimited);
+                load.limited = load.limited + limited;
                 load.enforced = load.enforced + enforced;
                 let measured = load.measured.into_iter().chain(self.measured(flow));
                 load.measured = measured.reduce(|sum, more| sum + more);
@@ -556,6 +561,19 @@ impl Answers<'_> {
         });
         let own = self.desired.intention(id).limit();
         [own, self.share(flow), by_hand].into_iter().flatten().min()
+    }
+
+    /// What limits of flows that share their connections add up to.
+    fn limited_together(&self, sharing: &[FlowId]) -> Rate {
+        let flows = sharing.iter().filter_map(|id| Some((*id, self.registry.flow(*id)?)));
+        let limits = flows.filter_map(|(id, flow)| self.intended(id, flow));
+        let all = limits.fold(Rate::ZERO, |sum, limit| sum + limit);
+        let first = sharing.first().and_then(|id| self.registry.flow(*id));
+        let carriers =
+            first.map_or(1, |flow| self.registry.carriers(&flow.selector).count().max(1));
+        let by_hand =
+            self.by_hand(sharing).map(|rate| rate.as_bps().saturating_mul(carriers as u64));
+        by_hand.map_or(all, |most| all.min(Rate::from_bps(most)))
     }
 
     /// What its connections have of the rate of a flow's hosts.

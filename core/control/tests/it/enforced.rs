@@ -716,6 +716,38 @@ fn former(rig: &Rig) -> Vec<(String, bool, usize)> {
     all.map(|of| (of.identity, of.left, of.may_stand)).collect()
 }
 
+/// What a link's flows have adds up by connections: one that carries two flows is held once.
+#[test]
+fn a_link_counts_what_holds_a_connection_once() {
+    let (mut rig, _) = held();
+    let rates = policy::Parameters::default().with("rates", vec![Rate::from_mbps(5); 2]);
+    reload(&mut rig, "static", policy::by_name("static", &rates).unwrap());
+    rig.flow("app", "job", 2, connection(0, 2, 7), None).unwrap();
+    let links = |rig: &Rig| -> Vec<(Rate, Rate)> {
+        let links = rig.controller.at(rig.now).status().links.into_iter();
+        let used = links.filter(|link| link.flows > 0);
+        used.map(|link| (link.limited_bps, link.enforced_bps)).collect()
+    };
+    let both = Rate::from_mbps(10);
+    assert_eq!(rig.paced()[&connection(0, 2, 7)], both);
+    assert!(
+        links(&rig).len() > 1 && links(&rig).iter().all(|link| *link == (both, both)),
+        "{:?}",
+        links(&rig)
+    );
+    let rate_bps = Rate::from_mbps(3);
+    let order = Order::Limit {
+        application: "app".into(),
+        job: None,
+        rate_bps,
+        lasts_s: None,
+        reason: None,
+    };
+    let act = Act { at_s: 1, by: "operator me".into(), order };
+    rig.input(Input::Ordered { act: &act, again: false }).unwrap();
+    assert!(links(&rig).iter().all(|link| *link == (rate_bps, rate_bps)), "{:?}", links(&rig));
+}
+
 #[test]
 fn an_agent_that_leaves_holds_nothing_at_once() {
     let (mut rig, agent) = held();
