@@ -117,12 +117,26 @@ static __always_inline __u32 decide(struct tcp_sock *tp, struct wm_socket *own, 
 	name_of(&sk->__sk_common, &name);
 
 	__u64 current = sk->sk_max_pacing_rate;
-	if (own->applied && current != own->applied)
-		own->applied = 0; // the application has set its own since
+	if (own->applied && current != own->applied) {
+		// Somebody has set its own since: the application or, as it may be where it is less, the program of
+		// another agent, which brings ours back when it is done. Then what stood before ours must be known.
+		if (current < own->applied && !own->under) {
+			own->under = own->applied;
+			own->under_before = own->before;
+		}
+		own->applied = 0;
+	}
+	if (own->under && !own->applied && current >= own->under) {
+		if (current == own->under) {
+			own->applied = own->under;
+			own->before = own->under_before;
+		}
+		own->under = 0;
+	}
 	struct wm_limit *limit = governed ? bpf_map_lookup_elem(&limits, &name) : 0;
 	if (limit && holds(limit->epoch)) {
 		if (!own->applied)
-			own->before = current;
+			own->before = current < UNLIMITED ? current : UNLIMITED;
 		__u64 wanted = payload(tp, &name, limit->rate);
 		if (wanted > own->before)
 			wanted = own->before;
@@ -134,7 +148,13 @@ static __always_inline __u32 decide(struct tcp_sock *tp, struct wm_socket *own, 
 	if (!own->applied)
 		return 0;
 	own->applied = 0;
-	return own->before < UNLIMITED ? own->before : UNLIMITED;
+	return own->before;
+}
+
+// Whether a connection has a limit of ours, or gets it back when somebody who set less is done.
+static __always_inline bool is_held(const struct wm_socket *own)
+{
+	return own->applied || own->under;
 }
 
 // Counts a connection that is held from now on, or no more.
@@ -191,15 +211,15 @@ int govern(struct bpf_sock_ops *ops)
 		if (ops->args[1] != TCP_CLOSE || ops->args[0] == TCP_CLOSE)
 			return 1;
 		// What was applied stays with the socket, which may connect again.
-		count(own->applied, false);
+		count(is_held(own), false);
 		tell_end(tp);
 		return 1;
 	}
 	if (fresh)
 		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | CALLBACKS);
-	bool was = own->applied && !fresh;
+	bool was = is_held(own) && !fresh;
 	__u32 rate = decide(tp, own, true);
-	count(was, own->applied);
+	count(was, is_held(own));
 	if (rate)
 		bpf_setsockopt(ops, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 	return 1;
@@ -254,9 +274,9 @@ int adopt(struct bpf_iter__tcp *ctx)
 		bpf_sk_storage_get(&sockets, tp, 0, governed ? BPF_SK_STORAGE_GET_F_CREATE : 0);
 	if (!own)
 		return 0;
-	bool was = own->applied;
+	bool was = is_held(own);
 	__u32 rate = decide(tp, own, governed);
-	count(was, own->applied);
+	count(was, governed && is_held(own));
 	if (rate)
 		bpf_setsockopt(tp, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 	if (!governed) {

@@ -31,8 +31,10 @@ struct wm_limit {
 
 /* What is known of a socket beyond its own state. */
 struct wm_socket {
-	__u64 applied; /* what we have set, payload octets per second; 0: nothing */
-	__u64 before;  /* what stood there before us */
+	__u32 applied;	    /* what we have set, payload octets per second; 0: nothing */
+	__u32 under;	    /* what we had set when somebody set less; 0: nobody did */
+	__u32 before;	    /* what stood there before `applied` */
+	__u32 under_before; /* what stood there before `under` */
 	__u32 timeouts;
 	__u32 unused;
 };

@@ -369,6 +369,47 @@ fn who_governs_the_same_connections_is_counted() {
     assert_eq!(counted, [1, 2, 0]);
 }
 
+/// Two agents that hold one connection, whoever is done first: nobody's limit outlives its lease.
+#[test]
+fn what_two_have_held_nobody_holds_once_both_are_done() {
+    if !root() {
+        return;
+    }
+    for first_is_done_first in [true, false] {
+        let rig = Rig::new(None);
+        let stream = rig.stream();
+        let options = options();
+        let start = |name: &str, mbps| {
+            let own = PacerOptions { name: name.into(), ..options.clone() };
+            let mut pacer = Pacer::start(&own).unwrap();
+            pacer.renew(now(), lease(LONG)).unwrap();
+            pacer.pace(&stream.connection, Some(Rate::from_mbps(mbps))).unwrap();
+            assert_eq!(pacer.adopt(&rig.namespace(0)).unwrap(), 1);
+            stream.settles(payload(Rate::from_mbps(mbps)), 3);
+            pacer
+        };
+        let (mut first, mut second) = (start("a", 20), start("b", 5));
+        let ends = |pacer: &mut Pacer| {
+            let end = now() + Span::from_millis(100);
+            pacer.renew(now(), lease(100)).unwrap();
+            assert!(eventually(|| now() > end));
+        };
+        if first_is_done_first {
+            ends(&mut first);
+            stream.settles(payload(Rate::from_mbps(5)), 3);
+            second.pace(&stream.connection, None).unwrap();
+        } else {
+            second.pace(&stream.connection, None).unwrap();
+            stream.settles(payload(Rate::from_mbps(20)), 3);
+            ends(&mut first);
+        }
+        stream.exceeds(FAST);
+        for pacer in [first, second] {
+            assert_eq!(pacer.stop(&[rig.namespace(0)]).unwrap(), Stopped::Clean);
+        }
+    }
+}
+
 const HOLD: &str = "WATERMASTER_TEST_HOLD";
 /// What it prints once the kernel has its limit.
 const HELD: &str = "the connection is held";
