@@ -18,7 +18,7 @@ use crate::applications::registry::Flow;
 use crate::message::{ChannelId, Closing, Output, Refusal};
 use crate::status::CongestionStatus;
 
-/// What one report says of a flow or a pair of hosts, over all its connections.
+/// What is known of a flow with one report, over all its connections.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     delivered: Bytes,
@@ -391,7 +391,7 @@ impl Controller {
             return Err(Refusal { field: "connections", reason, busy: false });
         }
         let mut flows: BTreeMap<FlowId, Sum> = BTreeMap::new();
-        let mut pairs: BTreeMap<(NodeId, NodeId), Sum> = BTreeMap::new();
+        let mut pairs: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();
         let (mut refused, mut lied, mut told) = (None, BTreeSet::new(), BTreeSet::new());
         for report in reports {
             // A sample says of each connection once how it stands.
@@ -416,9 +416,7 @@ impl Controller {
             let before = if is_new { Bytes::ZERO } else { report.delivered_bytes };
             lied.extend(self.attribute(report, before, false, &mut flows));
             if let Some(ends) = ends.filter(|(src, dst)| src != dst) {
-                let sum = pairs.entry(ends).or_default();
-                sum.delivered += report.delivered_bytes;
-                sum.queued += report.unsent_bytes;
+                pairs.insert(ends);
                 self.desired.note_carrier(&self.context, ends, report, before, most);
             }
         }
@@ -483,7 +481,7 @@ impl Controller {
             let before = self.registry.ledger.delivered(connection).unwrap_or(untold);
             lied.extend(self.attribute(&report, before, true, &mut flows));
             if let Some(ends) = self.view.ends(connection) {
-                self.desired.note_ended(ends, *sent_bytes);
+                self.desired.note_ended(ends, connection, (untold, *sent_bytes));
             }
             over.push(*connection);
         }
@@ -516,13 +514,15 @@ impl Controller {
     ) -> Option<Arc<str>> {
         self.join(report.connection, before, is_over);
         let lied = self.settle(report, before);
-        let grown = self.registry.joins.note(&self.context, report);
+        let noted = self.registry.joins.note(&self.context, report);
         // What a connection of several flows delivers can't be told apart.
         let carried = self.registry.carried_by(&report.connection);
         if let [id] = *carried {
             let sum = flows.entry(id).or_insert_with(|| self.counted(id));
-            sum.delivered += grown.unwrap_or(report.delivered_bytes);
-            sum.queued += report.unsent_bytes + report.in_flight_bytes;
+            let alone = (report.delivered_bytes, report.unsent_bytes + report.in_flight_bytes);
+            let (grown, queued) = noted.unwrap_or(alone);
+            sum.delivered += grown;
+            sum.queued = queued;
             // Before its first acknowledgement a connection has none.
             let took = Some(report.rtt_ns).filter(|took| *took > Span::ZERO);
             sum.round_trip = [sum.round_trip, took].into_iter().flatten().min();
@@ -678,13 +678,12 @@ impl Controller {
         }
     }
 
-    fn tell_pairs(&mut self, sampled: Time, sums: &BTreeMap<(NodeId, NodeId), Sum>) {
-        for (&ends, sum) in sums {
+    fn tell_pairs(&mut self, sampled: Time, pairs: &BTreeSet<(NodeId, NodeId)>) {
+        for &ends in pairs {
             let access = self.view.access(ends.0).unwrap_or(Rate::ZERO);
-            let stands = (sum.delivered, sum.queued > Bytes::ZERO);
             let cx = &self.context;
             let looked = self.agents.looked(Some(ends.0)).awake;
-            let offered = self.desired.note_pair(cx, (sampled, looked), ends, stands, access);
+            let offered = self.desired.note_pair(cx, (sampled, looked), ends, access);
             if let Some(offered) = offered {
                 self.tell(offered);
             }
