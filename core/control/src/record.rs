@@ -168,7 +168,7 @@ impl Hasher for Words<'_> {
     }
 
     fn write_isize(&mut self, number: isize) {
-        self.word(number as u64);
+        self.word(number.cast_unsigned() as u64);
     }
 }
 
