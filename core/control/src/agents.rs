@@ -480,6 +480,11 @@ impl Agents {
         self.agents.values()
     }
 
+    /// What an agent has acted for since it came.
+    pub(crate) fn hosts_of(&self, channel: ChannelId) -> &[NodeId] {
+        self.agents.get(&channel).map_or(&[], |agent| &agent.hosts)
+    }
+
     /// All agents, with the hosts of each.
     pub(crate) fn with_hosts(&self) -> Vec<(ChannelId, Vec<NodeId>)> {
         self.agents.iter().map(|(channel, agent)| (*channel, agent.hosts.clone())).collect()

@@ -100,8 +100,30 @@ impl Controller {
     }
 
     pub(super) fn lose_agent(&mut self, channel: ChannelId) {
+        self.recover(channel);
         let unconfirm = |connection| self.desired.confirm(connection, None);
         self.agents.remove(&self.context, channel, unconfirm);
+    }
+
+    /// No port that an agent told of counts as congested: it would not tell that the port has recovered. One that goes on
+    /// and connects again tells how its ports stand.
+    fn recover(&mut self, channel: ChannelId) {
+        let (severity, queue) = (Severity::Recovered, Bytes::ZERO);
+        for host in self.agents.hosts_of(channel).to_vec() {
+            for link in self.view.network.topology().out(host).to_vec() {
+                let known = &mut self.view.links[link.index()];
+                if known.told_by != Some(channel) {
+                    continue;
+                }
+                known.told_by = None;
+                if let Some(said) = known.congested.as_mut().filter(|said| said.severity > severity)
+                {
+                    (said.at_ns, said.severity, said.queue_bytes) =
+                        (self.context.now, severity, queue);
+                    self.tell(Measured::Congested { link, severity, queue });
+                }
+            }
+        }
     }
 
     /// Forgets hosts that agents named and left.
@@ -155,7 +177,7 @@ impl Controller {
                     return Err(Refusal { field: "interface", reason, busy: false });
                 };
                 let (severity, queue) = (*severity, *queue_bytes);
-                self.congested(link, severity, queue);
+                self.congested(link, severity, queue, Some(channel));
             }
             Report::Ports { ports } => self.counted_ports(channel, ports)?,
             Report::Failed { epoch, sequence, command, reason } => {
@@ -190,11 +212,18 @@ impl Controller {
     }
 
     /// The queue of a link is so congested: noted for people, told to the policy.
-    pub(super) fn congested(&mut self, link: LinkId, severity: Severity, queue: Bytes) {
-        let known = &mut self.view.links[link.index()].congested;
-        let notices = 1 + known.map_or(0, |before| before.notices);
+    pub(super) fn congested(
+        &mut self,
+        link: LinkId,
+        severity: Severity,
+        queue: Bytes,
+        told_by: Option<ChannelId>,
+    ) {
+        let known = &mut self.view.links[link.index()];
+        let notices = 1 + known.congested.map_or(0, |before| before.notices);
         let at_ns = self.context.now;
-        *known = Some(CongestionStatus { at_ns, severity, queue_bytes: queue, notices });
+        known.congested = Some(CongestionStatus { at_ns, severity, queue_bytes: queue, notices });
+        known.told_by = told_by;
         self.tell(Measured::Congested { link, severity, queue });
     }
 
