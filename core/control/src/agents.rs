@@ -159,14 +159,14 @@ impl Agents {
             let at = Time::ZERO + SECOND * at;
             self.gone.entry(at).or_default().insert(channel);
         }
-        let until = agent.sent.since + agent.sent.span;
         for host in &agent.hosts {
             if self.acting.get(host) == Some(&channel) {
                 self.acting.remove(host);
                 let (identity, since, left) = (agent.identity.clone(), cx.now, agent.left);
-                self.former.insert(*host, Former { identity, since, left, until });
+                self.former.insert(*host, Former { identity, since, left, until: agent.until() });
             }
         }
+        let until = agent.sent.since + agent.sent.span;
         // What it was told to let go and has not confirmed is no longer among its grants.
         let let_go = agent.unconfirmed.iter().map(|(_, connection, _)| connection);
         let failed = agent.failures.connections();
@@ -311,7 +311,7 @@ impl Agents {
         if view.learnt + new > limits.hosts {
             return refuse("hosts", "too many hosts are known; declare them instead".into());
         }
-        let (mut taken, mut replaced) = (Vec::new(), Vec::new());
+        let (mut taken, mut replaced, mut before) = (Vec::new(), Vec::new(), Time::ZERO);
         let mut contradictions = Contradictions::default();
         for (host, node) in hosts.iter().zip(nodes) {
             let Some(node) = node.or_else(|| view.add_host_of(&host.name, &agent.identity, cx.now))
@@ -327,7 +327,10 @@ impl Agents {
                 }
             }
             let old = self.acting.insert(node, channel);
-            self.former.remove(&node);
+            let former = self.former.remove(&node).filter(|former| !former.left);
+            let acted = old.and_then(|old| self.agents.get(&old)).map(Agent::until);
+            before =
+                former.map(|former| former.until).into_iter().chain(acted).fold(before, Time::max);
             replaced.extend(old.filter(|old| *old != channel && !replaced.contains(old)));
             taken.push(node);
         }
@@ -336,6 +339,7 @@ impl Agents {
             note_rival(&mut self.replaced, &mut self.lost, cx.now, &agent.identity);
         }
         agent.hosts = taken;
+        agent.before = before;
         agent.contradictions = contradictions;
         agent.capabilities = capabilities.to_vec();
         agent.greeted = true;
