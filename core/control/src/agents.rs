@@ -473,6 +473,17 @@ impl Agents {
         }
     }
 
+    /// More connections are open than are kept of an agent.
+    pub(crate) fn note_more(&mut self, channel: ChannelId, now: Time, most: usize) {
+        if let Some(agent) = self.agents.get_mut(&channel) {
+            let what = format!(
+                "its hosts have more than {most} connections: those beyond have no part in the rate of a pair of hosts; \
+                 raise limits.flows"
+            );
+            agent.contradictions.note(now, what);
+        }
+    }
+
     /// An agent is not taken for what it said, and will be forgotten.
     pub(crate) fn note_turned_away(&mut self, channel: ChannelId, now: Time, refusal: &Refusal) {
         if let Some(agent) = self.agents.get(&channel) {

@@ -358,27 +358,28 @@ impl Desired {
         Some(if paired.since >= declared { paired.before } else { paired.carrier.delivered() })
     }
 
+    /// How many connections of pairs are known that begin at these hosts.
+    pub(crate) fn reported_of(&self, hosts: &[NodeId]) -> usize {
+        let of = |host| self.pairs.range((host, NodeId(0))..=(host, NodeId(u32::MAX)));
+        let pairs = hosts.iter().flat_map(|host| of(*host));
+        pairs.map(|(_, pair)| pair.connections.len()).sum()
+    }
+
     /// Whether a connection of a pair was reported.
     pub(crate) fn is_reported(&self, ends: (NodeId, NodeId), of: &Connection) -> bool {
         self.pairs.get(&ends).is_some_and(|pair| pair.connections.contains_key(of))
     }
 
-    /// Notes how a connection of a pair stands, which had delivered `before` if it is new; no more than
-    /// `most` of each pair.
+    /// Notes how a connection of a pair stands, which had delivered `before` if it is new.
     pub(crate) fn note_carrier(
         &mut self,
         cx: &Context,
         ends: (NodeId, NodeId),
         report: &ConnectionReport,
         before: Bytes,
-        most: usize,
     ) {
         let pair = self.pairs.entry(ends).or_default();
-        let is_new = !pair.connections.contains_key(&report.connection);
-        if is_new && pair.connections.len() >= most {
-            return;
-        }
-        if is_new {
+        if !pair.connections.contains_key(&report.connection) {
             pair.delivered += before;
             pair.gauge.add(before);
         }
@@ -551,7 +552,7 @@ mod tests {
             desired.grant(&connection(port), (&[], 1), || Some(ENDS)).rate
         };
         for port in [1, 2] {
-            desired.note_carrier(cx, ENDS, &sent(port, 0), Bytes::ZERO, 10);
+            desired.note_carrier(cx, ENDS, &sent(port, 0), Bytes::ZERO);
         }
         let access = Rate::from_mbps(100);
         let offered = desired.note_pair(cx, (now, Time::ZERO), ENDS, access);
@@ -579,7 +580,7 @@ mod tests {
         let access = Rate::from_mbps(100);
         let report = |desired: &mut Desired, cx: &Context, ports: &[u16]| {
             for port in ports {
-                desired.note_carrier(cx, ENDS, &sent(*port, 0), Bytes::ZERO, 10);
+                desired.note_carrier(cx, ENDS, &sent(*port, 0), Bytes::ZERO);
             }
             desired.note_pair(cx, (cx.now, Time::ZERO), ENDS, access);
             desired.give_pair(ENDS, access);
@@ -607,7 +608,7 @@ mod tests {
             cx.pass(cx.now + Span::from_secs(1));
             for (port, bytes) in open {
                 let report = ConnectionReport { unsent_bytes: Bytes::ZERO, ..sent(*port, *bytes) };
-                desired.note_carrier(&cx, ENDS, &report, Bytes::ZERO, 10);
+                desired.note_carrier(&cx, ENDS, &report, Bytes::ZERO);
             }
             desired.note_pair(&cx, (cx.now, Time::ZERO), ENDS, access);
             desired.pairs[&ENDS].offered

@@ -422,6 +422,8 @@ impl Controller {
         let mut flows: BTreeMap<FlowId, Sum> = BTreeMap::new();
         let mut pairs: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();
         let (mut refused, mut lied, mut told) = (None, BTreeSet::new(), BTreeSet::new());
+        let known = self.desired.reported_of(self.agents.hosts_of(channel));
+        let (mut room, mut has_more) = (most.saturating_sub(known), false);
         for report in reports {
             // A sample says of each connection once how it stands.
             if !told.insert(report.connection) {
@@ -445,9 +447,19 @@ impl Controller {
             let before = if is_new { Bytes::ZERO } else { report.delivered_bytes };
             lied.extend(self.attribute(report, before, false, &mut flows));
             if let Some(ends) = ends.filter(|(src, dst)| src != dst) {
+                if !self.desired.is_reported(ends, &report.connection) {
+                    if room == 0 {
+                        has_more = true;
+                        continue;
+                    }
+                    room -= 1;
+                }
                 pairs.insert(ends);
-                self.desired.note_carrier(&self.context, ends, report, before, most);
+                self.desired.note_carrier(&self.context, ends, report, before);
             }
+        }
+        if has_more {
+            self.agents.note_more(channel, now, most);
         }
         self.agents.note_sample(&self.context, channel, sampled);
         self.part_silent();
