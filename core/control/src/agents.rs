@@ -159,14 +159,14 @@ impl Agents {
             let at = Time::ZERO + SECOND * at;
             self.gone.entry(at).or_default().insert(channel);
         }
-        let until = agent.sent.since + agent.sent.span;
         for host in &agent.hosts {
             if self.acting.get(host) == Some(&channel) {
                 self.acting.remove(host);
                 let (identity, since, left) = (agent.identity.clone(), cx.now, agent.left);
-                self.former.insert(*host, Former { identity, since, left, until });
+                self.former.insert(*host, Former { identity, since, left, until: agent.until() });
             }
         }
+        let until = agent.sent.since + agent.sent.span;
         // What it was told to let go and has not confirmed is no longer among its grants.
         let let_go = agent.unconfirmed.iter().map(|(_, connection, _)| connection);
         let failed = agent.failures.connections();
@@ -311,7 +311,7 @@ impl Agents {
         if view.learnt + new > limits.hosts {
             return refuse("hosts", "too many hosts are known; declare them instead".into());
         }
-        let (mut taken, mut replaced) = (Vec::new(), Vec::new());
+        let (mut taken, mut replaced, mut before) = (Vec::new(), Vec::new(), Time::ZERO);
         let mut contradictions = Contradictions::default();
         for (host, node) in hosts.iter().zip(nodes) {
             let Some(node) = node.or_else(|| view.add_host_of(&host.name, &agent.identity, cx.now))
@@ -327,7 +327,10 @@ impl Agents {
                 }
             }
             let old = self.acting.insert(node, channel);
-            self.former.remove(&node);
+            let former = self.former.remove(&node).filter(|former| !former.left);
+            let acted = old.and_then(|old| self.agents.get(&old)).map(Agent::until);
+            before =
+                former.map(|former| former.until).into_iter().chain(acted).fold(before, Time::max);
             replaced.extend(old.filter(|old| *old != channel && !replaced.contains(old)));
             taken.push(node);
         }
@@ -336,6 +339,7 @@ impl Agents {
             note_rival(&mut self.replaced, &mut self.lost, cx.now, &agent.identity);
         }
         agent.hosts = taken;
+        agent.before = before;
         agent.contradictions = contradictions;
         agent.capabilities = capabilities.to_vec();
         agent.greeted = true;
@@ -469,6 +473,17 @@ impl Agents {
         }
     }
 
+    /// More connections are open than are kept of an agent.
+    pub(crate) fn note_more(&mut self, channel: ChannelId, now: Time, most: usize) {
+        if let Some(agent) = self.agents.get_mut(&channel) {
+            let what = format!(
+                "its hosts have more than {most} connections: those beyond have no part in the rate of a pair of hosts; \
+                 raise limits.flows"
+            );
+            agent.contradictions.note(now, what);
+        }
+    }
+
     /// An agent is not taken for what it said, and will be forgotten.
     pub(crate) fn note_turned_away(&mut self, channel: ChannelId, now: Time, refusal: &Refusal) {
         if let Some(agent) = self.agents.get(&channel) {
@@ -478,6 +493,11 @@ impl Agents {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Agent> {
         self.agents.values()
+    }
+
+    /// What an agent has acted for since it came.
+    pub(crate) fn hosts_of(&self, channel: ChannelId) -> &[NodeId] {
+        self.agents.get(&channel).map_or(&[], |agent| &agent.hosts)
     }
 
     /// All agents, with the hosts of each.

@@ -207,7 +207,7 @@ pub struct Limits {
     pub applications: usize,
     /// Jobs of an application.
     pub jobs: usize,
-    /// Flows of an application; also connections that nobody declared, and what is kept of an agent's connections.
+    /// Flows of an application; also connections that nobody declared, and those of one agent that are kept.
     pub flows: usize,
     /// Tasks of a job, and portions that it may have declared.
     pub tasks: usize,

@@ -81,14 +81,16 @@ struct Pair {
     rate: Option<Rate>,
     /// Its connections, as they were reported last.
     connections: BTreeMap<Connection, Paired>,
-    /// How many of them count.
+    /// How many of them count, and at how many something waits.
     counting: u64,
+    waiting: u64,
+    /// What these have delivered, and those that have ended. A sample comes in many reports: of what none has told yet
+    /// that of the last sample is known.
+    delivered: Bytes,
     /// What the policy was told of it last.
     offered: Rate,
-    /// What its connections deliver.
+    /// How fast they deliver.
     gauge: Gauge,
-    /// What those had delivered that have ended.
-    ended: Bytes,
     /// When it was reported last, as [`Context::awake`].
     at: Time,
     /// When its connections were last looked through, likewise.
@@ -96,16 +98,18 @@ struct Pair {
 }
 
 impl Pair {
-    /// Looks which connections are still there, and which count; whether that has changed.
+    /// Looks which connections are still there, which count, and at which something waits; whether others count.
     fn sweep(&mut self, cx: &Context, looked: Time) -> bool {
         self.swept = Some(cx.awake);
         let before = self.connections.len();
         self.connections.retain(|_, paired| !paired.carrier.is_silent(cx, looked));
         let mut changed = self.connections.len() != before;
-        self.counting = 0;
-        for paired in self.connections.values_mut() {
-            changed |= paired.carrier.count(cx);
-            self.counting += u64::from(paired.carrier.counts());
+        (self.counting, self.waiting) = (0, 0);
+        for Paired { carrier, .. } in self.connections.values_mut() {
+            carrier.pass_over(looked);
+            changed |= carrier.count(cx);
+            self.counting += u64::from(carrier.counts());
+            self.waiting += u64::from(carrier.waits());
         }
         changed
     }
@@ -354,56 +358,67 @@ impl Desired {
         Some(if paired.since >= declared { paired.before } else { paired.carrier.delivered() })
     }
 
+    /// How many connections of pairs are known that begin at these hosts.
+    pub(crate) fn reported_of(&self, hosts: &[NodeId]) -> usize {
+        let of = |host| self.pairs.range((host, NodeId(0))..=(host, NodeId(u32::MAX)));
+        let pairs = hosts.iter().flat_map(|host| of(*host));
+        pairs.map(|(_, pair)| pair.connections.len()).sum()
+    }
+
     /// Whether a connection of a pair was reported.
     pub(crate) fn is_reported(&self, ends: (NodeId, NodeId), of: &Connection) -> bool {
         self.pairs.get(&ends).is_some_and(|pair| pair.connections.contains_key(of))
     }
 
-    /// Notes how a connection of a pair stands, which had delivered `before` if it is new; no more than
-    /// `most` of each pair.
+    /// Notes how a connection of a pair stands, which had delivered `before` if it is new.
     pub(crate) fn note_carrier(
         &mut self,
         cx: &Context,
         ends: (NodeId, NodeId),
         report: &ConnectionReport,
         before: Bytes,
-        most: usize,
     ) {
         let pair = self.pairs.entry(ends).or_default();
-        let is_new = !pair.connections.contains_key(&report.connection);
-        if is_new && pair.connections.len() >= most {
-            return;
+        if !pair.connections.contains_key(&report.connection) {
+            pair.delivered += before;
+            pair.gauge.add(before);
         }
         let paired = pair.connections.entry(report.connection).or_insert_with(|| Paired {
             carrier: Carrier::new(cx, before),
             since: cx.now,
             before,
         });
-        let counted = paired.carrier.counts();
-        paired.carrier.note(cx, report);
+        let (counted, waited) = (paired.carrier.counts(), paired.carrier.waits());
+        pair.delivered += paired.carrier.note(cx, report);
+        pair.waiting = pair.waiting + u64::from(paired.carrier.waits()) - u64::from(waited);
         if paired.carrier.count(cx) {
             pair.counting = pair.counting + u64::from(!counted) - u64::from(counted);
             self.divided.extend(pair.rate.map(|_| ends));
         }
     }
 
-    /// A connection of a pair has ended, having delivered so much.
-    pub(crate) fn note_ended(&mut self, ends: (NodeId, NodeId), delivered: Bytes) {
+    /// A connection of a pair has ended, having `delivered` so much; before it was told of the first time, `before`.
+    pub(crate) fn note_ended(
+        &mut self,
+        ends: (NodeId, NodeId),
+        connection: &Connection,
+        (before, delivered): (Bytes, Bytes),
+    ) {
         if let Some(pair) = self.pairs.get_mut(&ends) {
-            pair.ended += delivered;
+            let paired = pair.connections.get(connection);
+            pair.delivered +=
+                delivered - paired.map_or(before, |paired| paired.carrier.delivered());
         }
     }
 
-    /// Takes in what all open connections of a pair have `delivered`, and whether something `waits` to be
-    /// sent. What the pair offers is told when it changes by more than an eighth: as much as its
-    /// access link carries while something waits, or else what it delivers. The agent has `sampled` that, and before
-    /// `looked` at all.
+    /// Connections of a pair were reported. What the pair offers is told when it changes by more than an eighth: as
+    /// much as its access link carries while something waits at one of them, or else what all deliver. The agent has
+    /// `sampled` that, and before `looked` at all.
     pub(crate) fn note_pair(
         &mut self,
         cx: &Context,
         (sampled, looked): (Time, Time),
         (src, dst): (NodeId, NodeId),
-        (delivered, waits): (Bytes, bool),
         access: Rate,
     ) -> Option<Measured> {
         let pair = self.pairs.get_mut(&(src, dst))?;
@@ -411,10 +426,10 @@ impl Desired {
         if pair.swept.is_none_or(|at| cx.awake.since(at) >= cx.least()) && pair.sweep(cx, looked) {
             self.divided.extend(pair.rate.map(|_| (src, dst)));
         }
-        pair.gauge.note(sampled, pair.ended + delivered, cx.least());
+        pair.gauge.note(sampled, pair.delivered, cx.least());
         pair.at = cx.awake;
         let carried = pair.gauge.rate.unwrap_or(pair.offered);
-        let rate = if waits { access } else { carried.min(access) };
+        let rate = if pair.waiting > 0 { access } else { carried.min(access) };
         let change = rate.max(pair.offered) - rate.min(pair.offered);
         if change <= pair.offered.fraction(1, 8) {
             return None;
@@ -430,7 +445,9 @@ impl Desired {
         ends: (NodeId, NodeId),
         connection: &Connection,
     ) -> Option<Measured> {
-        let pair = self.take_out(ends, connection)?;
+        let (pair, delivered) = self.take_out(ends, connection)?;
+        // It may be told of again, with all that it has delivered.
+        pair.delivered = pair.delivered - delivered;
         if pair.counting > 0 { None } else { self.end_pair(ends) }
     }
 
@@ -440,12 +457,16 @@ impl Desired {
         ends: (NodeId, NodeId),
         connection: &Connection,
     ) -> Option<Measured> {
-        let pair = self.take_out(ends, connection)?;
+        let (pair, _) = self.take_out(ends, connection)?;
         if pair.connections.is_empty() { self.end_pair(ends) } else { None }
     }
 
-    /// The pair without a connection that it had.
-    fn take_out(&mut self, ends: (NodeId, NodeId), connection: &Connection) -> Option<&Pair> {
+    /// The pair without a connection that it had, and what that had delivered.
+    fn take_out(
+        &mut self,
+        ends: (NodeId, NodeId),
+        connection: &Connection,
+    ) -> Option<(&mut Pair, Bytes)> {
         let pair = self.pairs.get_mut(&ends)?;
         let left = pair.connections.remove(connection)?;
         self.changed.insert(*connection);
@@ -453,7 +474,8 @@ impl Desired {
             pair.counting -= 1;
             self.divided.extend(pair.rate.map(|_| ends));
         }
-        Some(pair)
+        pair.waiting -= u64::from(left.carrier.waits());
+        Some((pair, left.carrier.delivered()))
     }
 
     /// Ends pairs that no report has spoken of for long, though the agent of the first host has `looked`.
@@ -530,17 +552,12 @@ mod tests {
             desired.grant(&connection(port), (&[], 1), || Some(ENDS)).rate
         };
         for port in [1, 2] {
-            desired.note_carrier(cx, ENDS, &sent(port, 0), Bytes::ZERO, 10);
+            desired.note_carrier(cx, ENDS, &sent(port, 0), Bytes::ZERO);
         }
         let access = Rate::from_mbps(100);
-        let stands = (Bytes::ZERO, true);
-        let offered = desired.note_pair(cx, (now, Time::NEVER), ENDS, stands, access);
+        let offered = desired.note_pair(cx, (now, Time::ZERO), ENDS, access);
         assert_eq!(offered, Some(Measured::Offered { src: ENDS.0, dst: ENDS.1, rate: access }));
-        assert_eq!(
-            desired.note_pair(cx, (now, Time::NEVER), ENDS, stands, access),
-            None,
-            "nothing changed"
-        );
+        assert_eq!(desired.note_pair(cx, (now, Time::ZERO), ENDS, access), None, "nothing changed");
         desired.give_pair(ENDS, access);
         assert_eq!(share(&desired, 1), Some(Rate::from_mbps(50)));
         desired.take_changed();
@@ -563,9 +580,9 @@ mod tests {
         let access = Rate::from_mbps(100);
         let report = |desired: &mut Desired, cx: &Context, ports: &[u16]| {
             for port in ports {
-                desired.note_carrier(cx, ENDS, &sent(*port, 0), Bytes::ZERO, 10);
+                desired.note_carrier(cx, ENDS, &sent(*port, 0), Bytes::ZERO);
             }
-            desired.note_pair(cx, (cx.now, Time::NEVER), ENDS, (Bytes::ZERO, true), access);
+            desired.note_pair(cx, (cx.now, Time::ZERO), ENDS, access);
             desired.give_pair(ENDS, access);
             desired.grant(&connection(2), (&[], 1), || Some(ENDS)).rate
         };
@@ -590,21 +607,25 @@ mod tests {
         let mut sample = |desired: &mut Desired, open: &[(u16, u64)]| {
             cx.pass(cx.now + Span::from_secs(1));
             for (port, bytes) in open {
-                desired.note_carrier(&cx, ENDS, &sent(*port, *bytes), Bytes::ZERO, 10);
+                let report = ConnectionReport { unsent_bytes: Bytes::ZERO, ..sent(*port, *bytes) };
+                desired.note_carrier(&cx, ENDS, &report, Bytes::ZERO);
             }
-            let all = Bytes::new(open.iter().map(|(_, bytes)| bytes).sum());
-            desired.note_pair(&cx, (cx.now, Time::NEVER), ENDS, (all, false), access);
+            desired.note_pair(&cx, (cx.now, Time::ZERO), ENDS, access);
             desired.pairs[&ENDS].offered
         };
         sample(&mut desired, &[(1, 0), (2, 0)]);
         let one = sample(&mut desired, &[(1, 500_000), (2, 500_000)]);
         assert_eq!(one, Rate::from_mbps(8));
         // One has sent as much again until it ended, and another that no sample has had.
-        desired.note_ended(ENDS, Bytes::new(1_000_000));
+        desired.note_ended(ENDS, &connection(2), (Bytes::ZERO, Bytes::new(1_000_000)));
         desired.forget_carrier(ENDS, &connection(2));
-        desired.note_ended(ENDS, Bytes::new(500_000));
+        desired.note_ended(ENDS, &connection(3), (Bytes::ZERO, Bytes::new(500_000)));
         assert_eq!(sample(&mut desired, &[(1, 1_000_000)]), Rate::from_mbps(12));
         assert_eq!(sample(&mut desired, &[(1, 1_250_000)]), Rate::from_mbps(2));
+        // One that leaves and is told of again has not delivered all of it since.
+        assert_eq!(sample(&mut desired, &[(1, 1_500_000), (4, 250_000)]), Rate::from_mbps(4));
+        assert_eq!(desired.leave_pair(ENDS, &connection(1)), None);
+        assert_eq!(sample(&mut desired, &[(1, 1_750_000), (4, 500_000)]), Rate::from_mbps(4));
     }
 
     #[test]

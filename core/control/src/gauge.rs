@@ -24,6 +24,13 @@ impl Gauge {
         }
         self.from = Some((sampled, carried));
     }
+
+    /// So much is carried from now on that had been carried before: it is no part of a rate.
+    pub(crate) fn add(&mut self, before: Bytes) {
+        if let Some((_, carried)) = &mut self.from {
+            *carried += before;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -44,5 +51,8 @@ mod tests {
         assert_eq!(rate(11_000, 9_000), Some(24_000), "of all since the last rate");
         assert_eq!(rate(4_000, 9_500), None, "another clock");
         assert_eq!(rate(5_000, 10_000), Some(4_000));
+        gauge.add(Bytes::new(90_000));
+        gauge.note(Time::ZERO + Span::from_secs(6), Bytes::new(100_500), least);
+        assert_eq!(gauge.rate.map(Rate::as_bps), Some(4_000), "what was before is no part of it");
     }
 }

@@ -14,6 +14,7 @@ use units::{Rate, Span, Time};
 
 use crate::config::{Config, ConfigError, Limits};
 use crate::contradictions::Contradictions;
+use crate::message::ChannelId;
 use crate::status::CongestionStatus;
 
 /// Addresses that may be learnt, for each host that may be, and of one host.
@@ -105,8 +106,9 @@ pub(crate) struct LinkView {
     pub(crate) port_down: bool,
     /// What was discovered and isn't seen any more.
     pub(crate) lost: bool,
-    /// What was last said of its queue.
+    /// What was last said of its queue, and by which agent, where not by its switch.
     pub(crate) congested: Option<CongestionStatus>,
+    pub(crate) told_by: Option<ChannelId>,
 }
 
 impl View {

@@ -52,6 +52,8 @@ pub(crate) struct Agent {
     pub(crate) renewed: Lease,
     /// The lease of the last commands.
     pub(super) sent: Lease,
+    /// When the lease ends of what others of its name were told at its hosts, until it has confirmed all that it is told.
+    pub(super) before: Time,
     /// The first commands after those that were awaited before: their number and their lease. Where the
     /// agent never confirms the last ones in time, these move `renewed`.
     pub(super) awaited: Option<(u64, Lease)>,
@@ -113,6 +115,11 @@ pub(crate) struct Lease {
 }
 
 impl Agent {
+    /// When the lease of what stands at its hosts ends.
+    pub(super) fn until(&self) -> Time {
+        (self.sent.since + self.sent.span).max(self.before)
+    }
+
     /// Whether a report confirms what the agent was told and had not confirmed: there are no more of
     /// those than the controller asks for.
     pub(super) fn confirms(&self, report: &Report, epoch: u64) -> bool {

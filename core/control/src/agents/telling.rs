@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use model::{Caps, LinkId, NodeId};
 use protocol::agent::{Command, Commands};
 use protocol::{Connection, Process};
-use units::{Rate, Span};
+use units::{Rate, Span, Time};
 
 use super::Agents;
 use super::agent::{Lease, PER_GRANT, UNCONFIRMED};
@@ -180,6 +180,7 @@ impl Agents {
         }
         agent.failures.applied(sequence);
         if sequence >= agent.completed {
+            agent.before = Time::ZERO;
             for thing in core::mem::take(&mut agent.settles) {
                 self.left_things.settle(&thing);
             }

@@ -29,6 +29,9 @@ struct Group {
     connections: BTreeSet<Connection>,
     /// How many of them count.
     counting: u64,
+    /// What waits at all of them. A sample comes in many reports: of what none has told yet that of the last sample is
+    /// known.
+    queued: Bytes,
 }
 
 /// All of them.
@@ -104,6 +107,7 @@ impl Joins {
         let joined = self.joined.remove(connection)?;
         if let Some(group) = self.groups.get_mut(&joined.to) {
             group.connections.remove(connection);
+            group.queued = group.queued - joined.carrier.queued();
             if joined.carrier.counts() {
                 group.counting -= 1;
                 self.divided.insert(joined.to);
@@ -115,17 +119,24 @@ impl Joins {
         Some(joined.to)
     }
 
-    /// Notes how a connection stands, and what it has delivered since the last time; `None` where it has
-    /// not joined. The rate is divided anew where it begins or ceases to count.
-    pub(crate) fn note(&mut self, cx: &Context, report: &ConnectionReport) -> Option<Bytes> {
+    /// Notes how a connection stands: what it has delivered since the last time, and what waits at all that have joined
+    /// the same; `None` where it has not joined. The rate is divided anew where it begins or ceases to count.
+    pub(crate) fn note(
+        &mut self,
+        cx: &Context,
+        report: &ConnectionReport,
+    ) -> Option<(Bytes, Bytes)> {
         let joined = self.joined.get_mut(&report.connection)?;
+        let group = self.groups.get_mut(&joined.to)?;
+        let before = joined.carrier.queued();
         let grown = joined.carrier.note(cx, report);
-        let (changed, counts) = (joined.carrier.count(cx), joined.carrier.counts());
-        if let Some(group) = self.groups.get_mut(&joined.to).filter(|_| changed) {
+        group.queued = group.queued - before + joined.carrier.queued();
+        if joined.carrier.count(cx) {
+            let counts = joined.carrier.counts();
             group.counting = if counts { group.counting + 1 } else { group.counting - 1 };
             self.divided.insert(joined.to);
         }
-        Some(grown)
+        Some((grown, group.queued))
     }
 
     /// Who has an end of a connection, of the processes that flows name; whether that is new.
@@ -149,7 +160,7 @@ impl Joins {
     }
 
     /// The connections that no report has spoken of lately, though the agent of their sender has `looked`; sought no more
-    /// often than samples come.
+    /// often than samples come. At those that it has passed over nothing waits.
     pub(crate) fn silent(
         &mut self,
         cx: &Context,
@@ -160,9 +171,18 @@ impl Joins {
         }
         self.swept = cx.awake;
         self.holders.retain(|_, (_, at)| cx.awake.since(*at) <= cx.lately());
-        let is_silent = |of, joined: &Joined| joined.carrier.is_silent(cx, looked(of));
-        let silent = self.joined.iter().filter(|(of, joined)| is_silent(of, joined));
-        silent.map(|(connection, _)| *connection).collect()
+        let mut silent = Vec::new();
+        for (connection, Joined { to, carrier }) in &mut self.joined {
+            let (looked, before) = (looked(connection), carrier.queued());
+            carrier.pass_over(looked);
+            if carrier.queued() < before
+                && let Some(group) = self.groups.get_mut(to)
+            {
+                group.queued = group.queued - before;
+            }
+            silent.extend(carrier.is_silent(cx, looked).then_some(*connection));
+        }
+        silent
     }
 }
 

@@ -73,7 +73,7 @@ impl Controller {
                 if let Some(link) = self.view.link_at(node, notice.port.0) {
                     let queue = Bytes::new(notice.queue_bytes.into());
                     let severity = notice.severity;
-                    self.congested(link, severity, queue);
+                    self.congested(link, severity, queue, None);
                 }
             }
             SwitchEvent::Done(xid) => match self.switches.answered(node, xid) {

@@ -553,8 +553,11 @@ impl Answers<'_> {
     }
 
     /// What is wanted of a flow: its own limit, or that of its hosts' connections, of which those that carry it
-    /// have a share, each divided among the flows that it carries; or less, by an operator.
+    /// have a share, each divided among the flows that it carries; or less, by an operator. At a drained host nothing.
     fn intended(&self, id: FlowId, flow: &Flow) -> Option<Rate> {
+        if self.is_drained(flow.ends) {
+            return None;
+        }
         let by_hand = self.limited_by_hand(flow).map(|(rate, _)| {
             let carriers = self.registry.carriers(&flow.selector).count().max(1);
             Rate::from_bps(rate.as_bps().saturating_mul(carriers as u64))

@@ -209,6 +209,11 @@ impl Controller {
         if let Some(act) = &self.orders.frozen {
             return Some(format!("decisions are frozen {}", by(act)));
         }
+        self.drain_of(ends)
+    }
+
+    /// Which of two hosts is drained, in words.
+    pub(super) fn drain_of(&self, ends: (NodeId, NodeId)) -> Option<String> {
         let drained = |node| Some((node, self.drained(node)?));
         let (node, act) = drained(ends.0).or_else(|| drained(ends.1))?;
         Some(format!("host {} is drained {}", self.view.node_name(node), by(act)))
@@ -222,7 +227,7 @@ impl Controller {
         self.orders.drained(self.view.node_name(node))
     }
 
-    fn is_drained(&self, ends: (NodeId, NodeId)) -> bool {
+    pub(super) fn is_drained(&self, ends: (NodeId, NodeId)) -> bool {
         self.drained(ends.0).or_else(|| self.drained(ends.1)).is_some()
     }
 

@@ -18,7 +18,7 @@ use crate::applications::registry::Flow;
 use crate::message::{ChannelId, Closing, Output, Refusal};
 use crate::status::CongestionStatus;
 
-/// What one report says of a flow or a pair of hosts, over all its connections.
+/// What is known of a flow with one report, over all its connections.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     delivered: Bytes,
@@ -100,8 +100,30 @@ impl Controller {
     }
 
     pub(super) fn lose_agent(&mut self, channel: ChannelId) {
+        self.recover(channel);
         let unconfirm = |connection| self.desired.confirm(connection, None);
         self.agents.remove(&self.context, channel, unconfirm);
+    }
+
+    /// No port that an agent told of counts as congested: it would not tell that the port has recovered. One that goes on
+    /// and connects again tells how its ports stand.
+    fn recover(&mut self, channel: ChannelId) {
+        let (severity, queue) = (Severity::Recovered, Bytes::ZERO);
+        for host in self.agents.hosts_of(channel).to_vec() {
+            for link in self.view.network.topology().out(host).to_vec() {
+                let known = &mut self.view.links[link.index()];
+                if known.told_by != Some(channel) {
+                    continue;
+                }
+                known.told_by = None;
+                if let Some(said) = known.congested.as_mut().filter(|said| said.severity > severity)
+                {
+                    (said.at_ns, said.severity, said.queue_bytes) =
+                        (self.context.now, severity, queue);
+                    self.tell(Measured::Congested { link, severity, queue });
+                }
+            }
+        }
     }
 
     /// Forgets hosts that agents named and left.
@@ -155,7 +177,7 @@ impl Controller {
                     return Err(Refusal { field: "interface", reason, busy: false });
                 };
                 let (severity, queue) = (*severity, *queue_bytes);
-                self.congested(link, severity, queue);
+                self.congested(link, severity, queue, Some(channel));
             }
             Report::Ports { ports } => self.counted_ports(channel, ports)?,
             Report::Failed { epoch, sequence, command, reason } => {
@@ -190,11 +212,18 @@ impl Controller {
     }
 
     /// The queue of a link is so congested: noted for people, told to the policy.
-    pub(super) fn congested(&mut self, link: LinkId, severity: Severity, queue: Bytes) {
-        let known = &mut self.view.links[link.index()].congested;
-        let notices = 1 + known.map_or(0, |before| before.notices);
+    pub(super) fn congested(
+        &mut self,
+        link: LinkId,
+        severity: Severity,
+        queue: Bytes,
+        told_by: Option<ChannelId>,
+    ) {
+        let known = &mut self.view.links[link.index()];
+        let notices = 1 + known.congested.map_or(0, |before| before.notices);
         let at_ns = self.context.now;
-        *known = Some(CongestionStatus { at_ns, severity, queue_bytes: queue, notices });
+        known.congested = Some(CongestionStatus { at_ns, severity, queue_bytes: queue, notices });
+        known.told_by = told_by;
         self.tell(Measured::Congested { link, severity, queue });
     }
 
@@ -391,8 +420,10 @@ impl Controller {
             return Err(Refusal { field: "connections", reason, busy: false });
         }
         let mut flows: BTreeMap<FlowId, Sum> = BTreeMap::new();
-        let mut pairs: BTreeMap<(NodeId, NodeId), Sum> = BTreeMap::new();
+        let mut pairs: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();
         let (mut refused, mut lied, mut told) = (None, BTreeSet::new(), BTreeSet::new());
+        let known = self.desired.reported_of(self.agents.hosts_of(channel));
+        let (mut room, mut has_more) = (most.saturating_sub(known), false);
         for report in reports {
             // A sample says of each connection once how it stands.
             if !told.insert(report.connection) {
@@ -416,11 +447,19 @@ impl Controller {
             let before = if is_new { Bytes::ZERO } else { report.delivered_bytes };
             lied.extend(self.attribute(report, before, false, &mut flows));
             if let Some(ends) = ends.filter(|(src, dst)| src != dst) {
-                let sum = pairs.entry(ends).or_default();
-                sum.delivered += report.delivered_bytes;
-                sum.queued += report.unsent_bytes;
-                self.desired.note_carrier(&self.context, ends, report, before, most);
+                if !self.desired.is_reported(ends, &report.connection) {
+                    if room == 0 {
+                        has_more = true;
+                        continue;
+                    }
+                    room -= 1;
+                }
+                pairs.insert(ends);
+                self.desired.note_carrier(&self.context, ends, report, before);
             }
+        }
+        if has_more {
+            self.agents.note_more(channel, now, most);
         }
         self.agents.note_sample(&self.context, channel, sampled);
         self.part_silent();
@@ -483,7 +522,7 @@ impl Controller {
             let before = self.registry.ledger.delivered(connection).unwrap_or(untold);
             lied.extend(self.attribute(&report, before, true, &mut flows));
             if let Some(ends) = self.view.ends(connection) {
-                self.desired.note_ended(ends, *sent_bytes);
+                self.desired.note_ended(ends, connection, (untold, *sent_bytes));
             }
             over.push(*connection);
         }
@@ -516,13 +555,15 @@ impl Controller {
     ) -> Option<Arc<str>> {
         self.join(report.connection, before, is_over);
         let lied = self.settle(report, before);
-        let grown = self.registry.joins.note(&self.context, report);
+        let noted = self.registry.joins.note(&self.context, report);
         // What a connection of several flows delivers can't be told apart.
         let carried = self.registry.carried_by(&report.connection);
         if let [id] = *carried {
             let sum = flows.entry(id).or_insert_with(|| self.counted(id));
-            sum.delivered += grown.unwrap_or(report.delivered_bytes);
-            sum.queued += report.unsent_bytes + report.in_flight_bytes;
+            let alone = (report.delivered_bytes, report.unsent_bytes + report.in_flight_bytes);
+            let (grown, queued) = noted.unwrap_or(alone);
+            sum.delivered += grown;
+            sum.queued = queued;
             // Before its first acknowledgement a connection has none.
             let took = Some(report.rtt_ns).filter(|took| *took > Span::ZERO);
             sum.round_trip = [sum.round_trip, took].into_iter().flatten().min();
@@ -678,13 +719,12 @@ impl Controller {
         }
     }
 
-    fn tell_pairs(&mut self, sampled: Time, sums: &BTreeMap<(NodeId, NodeId), Sum>) {
-        for (&ends, sum) in sums {
+    fn tell_pairs(&mut self, sampled: Time, pairs: &BTreeSet<(NodeId, NodeId)>) {
+        for &ends in pairs {
             let access = self.view.access(ends.0).unwrap_or(Rate::ZERO);
-            let stands = (sum.delivered, sum.queued > Bytes::ZERO);
             let cx = &self.context;
             let looked = self.agents.looked(Some(ends.0)).awake;
-            let offered = self.desired.note_pair(cx, (sampled, looked), ends, stands, access);
+            let offered = self.desired.note_pair(cx, (sampled, looked), ends, access);
             if let Some(offered) = offered {
                 self.tell(offered);
             }

@@ -828,6 +828,43 @@ fn an_agent_of_another_name_waits_for_the_lease_of_the_last() {
     assert_eq!(former(&rig), []);
 }
 
+/// One of its name that comes and breaks before it is told anything ends nothing of that, whether it took the place of
+/// one that was lost or of one that was there.
+#[test]
+fn what_breaks_at_once_ends_no_lease() {
+    for is_lost in [true, false] {
+        let (mut rig, agent) = held();
+        if is_lost {
+            rig.input(Input::AgentGone(agent)).unwrap();
+        }
+        let hosts = vec![Host { name: "h0".into(), addresses: vec![address(0)] }];
+        let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
+        rig.pass(SECOND);
+        let channel = rig.peer();
+        for input in [
+            Input::AgentConnected { channel, identity: "h0" },
+            Input::Reported(channel, &hello),
+            Input::AgentGone(channel),
+        ] {
+            rig.controller.observe(rig.now, input).unwrap();
+        }
+        let comes = |rig: &mut Rig, identity| {
+            let channel = rig.peer();
+            rig.input(Input::AgentConnected { channel, identity }).unwrap();
+            (channel, rig.input(Input::Reported(channel, &hello)).is_ok())
+        };
+        assert!(!comes(&mut rig, "other").1, "lost: {is_lost}");
+        // Once one of its name has confirmed all that it was told, that stands, and ends with it.
+        let (channel, is_taken) = comes(&mut rig, "h0");
+        assert!(is_taken);
+        rig.input(Input::Reported(channel, &Report::Applied { epoch: 1, sequence: 1 })).unwrap();
+        rig.reload(Change { lease: Some(SECOND * 3), ..Change::default() });
+        rig.input(Input::AgentGone(channel)).unwrap();
+        rig.pass(SECOND * 4);
+        assert!(comes(&mut rig, "other").1, "lost: {is_lost}");
+    }
+}
+
 /// An agent that reports as much as it may in a second gets to say that it leaves.
 #[test]
 fn who_leaves_is_always_heard() {

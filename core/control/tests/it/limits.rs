@@ -284,6 +284,50 @@ fn an_application_that_comes_before_the_agents_waits_for_them_a_while() {
     );
 }
 
+/// However many pairs of hosts they are of, and in however many reports of one sample they come; another agent's count
+/// beside them, and what goes makes room.
+#[test]
+fn connections_of_an_agent_are_bounded_in_all() {
+    let shape = Shape::racks(3);
+    let policy = policy::by_name("asy", &policy::Parameters::default()).unwrap();
+    let mut config = shape.config("asy", policy, true);
+    config.limits.flows = 10;
+    let mut rig = Rig::new(&shape, config, 1);
+    let (many, other) = (rig.agent("many", &[0, 1]), rig.agent("other", &[2]));
+    let report = |rig: &mut Rig, agent, from: u32, to: u32| {
+        let waits = |port| ConnectionReport {
+            connection: connection(from, to, port),
+            delivered_bytes: Bytes::ZERO,
+            unsent_bytes: Bytes::new(1_000_000),
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            processes: Vec::new(),
+        };
+        let connections = (1..=400).map(waits).collect();
+        let report = Report::Connections { sampled_ns: rig.now, connections };
+        rig.input(Input::Reported(agent, &report)).unwrap();
+    };
+    let known = |rig: &Rig, agent: &ChannelId| rig.agents[agent].paced.len();
+    let is_told = |rig: &Rig| {
+        let problems = rig.controller.at(rig.now).status().problems;
+        problems.iter().any(|told| told.starts_with("agent many") && told.contains("limits.flows"))
+    };
+    rig.pass(SECOND);
+    report(&mut rig, many, 0, 3);
+    report(&mut rig, many, 0, 4);
+    assert_eq!((known(&rig, &many), is_told(&rig)), (800, false));
+    report(&mut rig, many, 1, 3);
+    report(&mut rig, many, 1, 4);
+    assert_eq!((known(&rig, &many), is_told(&rig)), (MOST_REPORTED, true));
+    report(&mut rig, other, 2, 3);
+    assert_eq!(known(&rig, &other), 400);
+    for _ in 0..8 {
+        rig.pass(SECOND);
+        report(&mut rig, many, 1, 4);
+    }
+    assert_eq!(known(&rig, &many), 400, "all of those that are left");
+}
+
 /// An agent names so many hosts that nobody declared, also over several connections; what it doesn't act for any
 /// more is forgotten in time.
 #[test]

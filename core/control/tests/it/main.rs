@@ -12,6 +12,7 @@ mod joins;
 mod limits;
 mod meters;
 mod orders;
+mod parts;
 mod record;
 mod sight;
 mod steps;

@@ -213,6 +213,32 @@ fn unlimit(job: Option<&str>) -> Order {
     Order::Unlimit { application: "a".into(), job: job.map(Into::into) }
 }
 
+/// Neither the policy's word nor the operator's is told as if it held a flow of a drained host, or filled a link.
+#[test]
+fn at_a_drained_host_no_limit_is_told_of() {
+    let mut rig = rig();
+    give(&mut rig, limit("a", None, 20)).unwrap();
+    let limited = |rig: &Rig| {
+        let links = rig.controller.at(rig.now).status().links;
+        links.into_iter().find(|link| link.from == "h0").unwrap().limited_bps
+    };
+    let why = rig.why("a", "j", 1);
+    assert!(why.why.contains("each of its connections is held to 20 Mbit/s"), "{}", why.why);
+    assert_eq!(
+        (why.flow.intended_bps, limited(&rig)),
+        (Some(Rate::from_mbps(20)), Rate::from_mbps(20))
+    );
+    give(&mut rig, drain("h0")).unwrap();
+    let why = rig.why("a", "j", 1);
+    assert_eq!(
+        why.why,
+        "host h0 is drained by operator me: policy fair isn't asked, and no limit holds it"
+    );
+    assert_eq!((why.flow.intended_bps, limited(&rig)), (None, Rate::ZERO));
+    give(&mut rig, Order::Undrain { host: "h0".into() }).unwrap();
+    assert_eq!(rig.why("a", "j", 1).flow.intended_bps, Some(Rate::from_mbps(20)));
+}
+
 /// Whatever the policy decides, for flows of before and of later.
 #[test]
 fn what_an_operator_limits_goes_no_faster() {

@@ -977,6 +977,46 @@ fn the_policy_is_told_of_a_congested_port() {
     }
 }
 
+/// Who watched a port is gone: nobody would tell that it has recovered. An agent that goes on tells how it stands.
+#[test]
+fn what_nobody_watches_is_not_congested() {
+    let mut rig = Rig::new();
+    rig.connect();
+    let (severity, queue) = (Severity::High, Bytes::new(60_000));
+    let high = Observation::from(Measured::Congested { link: LINK, severity, queue });
+    let recovered =
+        Measured::Congested { link: LINK, severity: Severity::Recovered, queue: Bytes::ZERO };
+    let heard = |rig: &Rig| core::mem::take(&mut rig.policy.0.lock().unwrap().0);
+    let congested = |rig: &Rig| {
+        let status = rig.controller.at(rig.now).status();
+        let link = status.links.into_iter().find_map(|link| link.congested).unwrap();
+        (link.severity, link.queue_bytes, link.notices)
+    };
+    let mut reports = Vec::new();
+    rig.agent.hear(PORT, &Happening::Congested { severity, queue }, &mut reports);
+    rig.told(Input::Reported(rig.channel, &reports[0]));
+    assert_eq!(heard(&rig), vec![high.clone()]);
+    rig.told(Input::AgentGone(rig.channel));
+    assert_eq!(heard(&rig), [recovered.clone().into()]);
+    assert_eq!(congested(&rig), (Severity::Recovered, Bytes::ZERO, 1));
+    rig.connect();
+    let mut reports = Vec::new();
+    rig.agent.tick(rig.now, &mut rig.kernel, &mut reports).unwrap();
+    for report in reports {
+        rig.told(Input::Reported(rig.channel, &report));
+    }
+    assert!(heard(&rig).contains(&high), "it is told again");
+    // Another connection takes its place.
+    let hello = rig.agent.hello(vec![Host { name: "s0".into(), addresses: vec![] }]);
+    let channel = ChannelId(rig.channel.0 + 1);
+    for input in
+        [Input::AgentConnected { channel, identity: "left" }, Input::Reported(channel, &hello)]
+    {
+        rig.controller.observe(rig.now, input).unwrap();
+    }
+    assert_eq!(heard(&rig), [recovered.into()]);
+}
+
 /// Anybody can open connections, each of which is told: that keeps nobody from hearing of a full queue, or its end.
 #[test]
 fn openings_silence_no_notice_of_congestion() {

@@ -174,9 +174,13 @@ impl Answers<'_> {
         let policy = &self.decider.name;
         let intention = self.desired.intention(id);
         let (limit, priority) = (intention.limit(), intention.priority);
-        let mut why = match limit {
+        let drain = self.drain_of(flow.ends);
+        let mut why = match (limit, &drain) {
             _ if pathless => String::from("no path leads from its source to its destination"),
-            None => {
+            (_, Some(drain)) => {
+                format!("{drain}: policy {policy} isn't asked, and no limit holds it")
+            }
+            (None, None) => {
                 let share = self.share(flow);
                 let share = share.map(|rate| format!("{rate}, its share of its two hosts' rate"));
                 let windows = self.windows(id, flow).map(|(what, _)| what);
@@ -187,7 +191,7 @@ impl Answers<'_> {
                     format!("policy {policy} holds it to {}", all.join(" and "))
                 }
             }
-            Some(rate) => match bottleneck {
+            (Some(rate), None) => match bottleneck {
                 Some(Bottleneck { link, rivals, more, .. }) if !rivals.is_empty() => format!(
                     "policy {policy} holds it to {rate} beside {} on {link}",
                     plural(rivals.len() + more)
@@ -198,7 +202,7 @@ impl Answers<'_> {
                 None => format!("policy {policy} holds it to {rate}"),
             },
         };
-        if let Some((rate, act)) = self.limited_by_hand(flow) {
+        if let Some((rate, act)) = self.limited_by_hand(flow).filter(|_| drain.is_none()) {
             let _ = write!(why, "; each of its connections is held to {rate} {}", by(act));
         }
         if priority > 0 {
