@@ -10,13 +10,62 @@ use units::Time;
 use wire::lines::{self, ALIVE};
 
 /// Beyond so many octets that wait, samples of connections are left out: they are taken again. Whole ones: a connection
-/// that is in no part of a sample counts as gone. So is what has ended, of which the number is told later.
+/// that is in no part of a sample counts as gone. So is what has ended, of which the number is told later, and what ports
+/// see open and close.
 const MANY: usize = 16 << 20;
 /// Beyond so many and one sample, the connection ends: nothing else is left out of a stream that goes on. Answers to all
 /// that a controller may have waiting for an agent (16 MiB) stay below it.
 const MOST: usize = 4 * MANY;
+/// So many openings are told in a second, and as many closings: both together are less than a controller takes of an
+/// agent if `limits.reports_per_second` isn't set, so that nothing else waits or is refused because of them. Anybody who
+/// can send a packet through a watched port makes as many as he likes.
+const SEEN: u32 = 400;
 /// A controller that takes nothing for so long is taken for dead.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What ports saw of connections in the second that runs.
+#[derive(Debug)]
+struct Seen {
+    since: Instant,
+    /// Openings and closings.
+    told: [u32; 2],
+    left_out: u64,
+}
+
+impl Seen {
+    /// A second that begins now.
+    fn new() -> Self {
+        Self { since: Instant::now(), told: [0; 2], left_out: 0 }
+    }
+
+    /// Begins another one, if this is over.
+    fn go_on(&mut self) {
+        if self.since.elapsed() < Duration::from_secs(1) {
+            return;
+        }
+        let left_out = std::mem::replace(self, Self::new()).left_out;
+        if left_out > 0 {
+            let remedy =
+                "look at who opens so many; of those left out only what is declared is governed";
+            tracing::warn!(
+                left_out,
+                remedy,
+                "more connections opened or closed at watched interfaces than are told"
+            );
+        }
+    }
+
+    /// Whether one more of this kind is told; else it is counted.
+    const fn take(&mut self, kind: usize, has_room: bool) -> bool {
+        let takes = has_room && self.told[kind] < SEEN;
+        if takes {
+            self.told[kind] += 1;
+        } else {
+            self.left_out += 1;
+        }
+        takes
+    }
+}
 
 /// The writing end of a connection.
 #[derive(Debug)]
@@ -30,6 +79,7 @@ pub struct Outgoing<W> {
     sampled: Time,
     /// The last sample of which a part was told, and the octets of its parts.
     sample: (Option<Time>, usize),
+    seen: Seen,
     /// When something went out last.
     moved: Instant,
 }
@@ -44,6 +94,7 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
             lost: 0,
             sampled: Time::ZERO,
             sample: (None, 0),
+            seen: Seen::new(),
             moved: Instant::now(),
         }
     }
@@ -59,7 +110,14 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));
         }
         let is_crowded = self.waiting.len() > MANY;
+        self.seen.go_on();
         match report {
+            Report::Opened { .. } | Report::Closed { .. } => {
+                let kind = usize::from(matches!(report, Report::Closed { .. }));
+                if !self.seen.take(kind, !is_crowded) {
+                    return Ok(());
+                }
+            }
             Report::Connections { sampled_ns, .. } if begun == Some(*sampled_ns) => {}
             Report::Connections { .. } if is_crowded => {
                 tracing::debug!("a sample could not be told");
@@ -133,6 +191,7 @@ mod tests {
     use wire::lines::Lines;
 
     use super::*;
+    use crate::rig::logged;
 
     #[tokio::test(start_paused = true)]
     async fn what_waits_goes_out_in_order_and_silence_is_broken() {
@@ -202,6 +261,37 @@ mod tests {
             }
         }
         assert!(told > 10_000 && lost > 50_000, "{told} {lost}");
+    }
+
+    /// A flood of openings fills no queue that answers, samples and notices wait in, and takes nothing of what the
+    /// controller takes of an agent from them; nor do closings go with the openings.
+    #[tokio::test(start_paused = true)]
+    async fn openings_keep_nothing_else_waiting() {
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let mut outgoing = Outgoing::new(ours);
+        let end = |port| ([10, 0, 0, 1], port).into();
+        let connection = protocol::Connection { source: end(1), destination: end(2) };
+        let (opened, closed) = (Report::Opened { connection }, Report::Closed { connection });
+        let applied = Report::Applied { epoch: 1, sequence: 1 };
+        let (mut told, mut log) = ([Vec::new(), Vec::new()], String::new());
+        let mut lines = Lines::new(BufReader::new(theirs), 2 << 20);
+        for told in &mut told {
+            let flood = || (0..17_000).for_each(|_| outgoing.tell(&opened).unwrap());
+            log = logged(flood).1;
+            outgoing.tell(&closed).unwrap();
+            outgoing.tell(&applied).unwrap();
+            while told.last() != Some(&applied) {
+                tokio::select! {
+                    sent = outgoing.send() => sent.unwrap(),
+                    line = lines.next::<Report>() => told.extend(line.unwrap().unwrap()),
+                }
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        let [first, second] = told.map(|told| told.iter().filter(|said| **said == opened).count());
+        assert!((100..500).contains(&first), "{first}");
+        assert_eq!(first, second, "there is room again");
+        assert!(log.contains(&format!("left_out={}", 17_000 - first)), "{log}");
     }
 
     /// What is in no part of a sample counts as gone.
