@@ -33,7 +33,7 @@ export interface paths {
         };
         /**
          * Become an exchange of lines of JSON
-         * @description Send Connection: upgrade and Upgrade: watermaster-agent/1. After the answer 101 both ends write lines of JSON: the agent reports (schema Report), the first a hello; the controller sends commands (schema Commands). An empty line is a sign of life; who is silent for 30 s is cut off.
+         * @description Send Connection: upgrade and Upgrade: watermaster-agent/1. After the answer 101 both ends write lines of JSON: the agent reports (schema Report), the first a hello; the controller sends commands (schema Commands), and before it closes the connection, a text: why. An empty line is a sign of life; who is silent for 30 s is cut off.
          */
         get: operations["exchange"];
         put?: never;
