@@ -360,8 +360,8 @@ impl Admission {
         tracing::warn!(by = self.who(), %asked, untold, "refused: it may not");
     }
 
-    /// Notes that declarations of an application are refused, once a second at most.
-    pub fn refused(&self, application: &str, number: usize, field: &str, reason: &str) {
+    /// Notes that declarations of an application are refused, and how many if that is known, once a second at most.
+    pub fn refused(&self, application: &str, number: Option<usize>, field: &str, reason: &str) {
         let mut connected = self.hub.connected();
         let Some(speaking) = connected.applications.get_mut(application) else { return };
         let now = Instant::now();

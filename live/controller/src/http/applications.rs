@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use http_body_util::BodyExt as _;
-use protocol::application::{Declaration, Problem};
+use protocol::application::{Declaration, Outcome, Problem};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -50,7 +50,20 @@ pub async fn declare(
     }
     let bounds = hub.bounds();
     let asks = admission.asks_as(&application);
-    let (bytes, _held) = take(body, bounds.request, &asks).await?;
+    let (bytes, _held) = match take(body, bounds.request, &asks).await {
+        // The rest has to wait, and that is all of it.
+        Err(Wrong {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            problem: Problem { field, reason },
+        }) => {
+            let (name, _) = admission.speaks_for(&application);
+            admission.refused(&name, None, &field, &reason);
+            let (epoch, rest) = (hub.role.epoch(), Some(0));
+            let outcome = Outcome { epoch, rest, reason: Some(reason), ..Outcome::default() };
+            return Ok(answered(&outcome));
+        }
+        taken => taken?,
+    };
     // What is parsed waits for the machine: no more of it is parsed than may wait.
     let _turn = asks.turn(bytes.len()).await;
     let declared = parsed(bytes, bounds.declarations)
@@ -62,8 +75,12 @@ pub async fn declare(
     hub.tell(&tenant, Event::Declared(Request::new(application, declared, sender))).await?;
     let outcome = answer.await.map_err(|_| Ending)?;
     if let Some(first) = outcome.refused.first() {
-        admission.refused(&name, outcome.refused.len(), &first.field, &first.reason);
+        admission.refused(&name, Some(outcome.refused.len()), &first.field, &first.reason);
     }
+    Ok(answered(&outcome))
+}
+
+fn answered(outcome: &Outcome) -> Response {
     let status = if outcome.rest.is_some() {
         StatusCode::TOO_MANY_REQUESTS
     } else if outcome.refused.is_empty() {
@@ -71,7 +88,7 @@ pub async fn declare(
     } else {
         StatusCode::UNPROCESSABLE_ENTITY
     };
-    Ok(with_status(status, json(&outcome)))
+    with_status(status, json(outcome))
 }
 
 /// `DELETE /v1/applications/{application}`: it is leaving; what it declared ends after the grace.
@@ -86,31 +103,36 @@ pub async fn leave(
     Ok(StatusCode::ACCEPTED)
 }
 
-/// A body of at most `most` octets. One that is longer is read as well: who still writes doesn't read the
+/// A body of at most `most` octets. One that is longer or finds no room is read as well: who still writes doesn't read the
 /// answer, and on a Unix socket loses it when the connection ends.
 /// It takes room of `tenant`, until what comes with it is dropped.
 async fn read(mut body: Body, most: usize, tenant: &Arc<Tenant>) -> Result<(Vec<u8>, Held), Wrong> {
     let full =
         |full: Full| Wrong::new(StatusCode::TOO_MANY_REQUESTS, "application", full.to_string());
-    let (mut read, mut length) = (Vec::new(), 0);
-    let mut held = tenant.hold_request(0).map_err(full)?;
+    let mut kept = tenant.hold_request(0).map(|held| (Vec::new(), held));
+    let mut length = 0_usize;
     while let Some(frame) = body.frame().await {
         let ended =
             |error| Wrong::new(StatusCode::BAD_REQUEST, "body", format!("ended early: {error}"));
         let Ok(octets) = frame.map_err(ended)?.into_data() else { continue };
         length += octets.len();
-        if length <= most {
-            held.grow(octets.len()).map_err(full)?;
-            read.extend_from_slice(&octets);
-        } else if length > most.saturating_add(DRAINED) {
+        if length > most.saturating_add(DRAINED) {
             break;
+        }
+        if length <= most
+            && let Ok((read, held)) = &mut kept
+        {
+            match held.grow(octets.len()) {
+                Ok(()) => read.extend_from_slice(&octets),
+                Err(full) => kept = Err(full),
+            }
         }
     }
     if length > most {
         let reason = format!("is longer than {most} bytes; send several requests");
         return Err(Wrong::new(StatusCode::PAYLOAD_TOO_LARGE, "body", reason));
     }
-    Ok((read, held))
+    kept.map_err(full)
 }
 
 fn permitted(admission: &Admission, application: &str) -> Result<(), Wrong> {
@@ -249,4 +271,73 @@ fn at_fault(text: &str, said: &str) -> Option<String> {
         read.map_or_else(|error| missing(&error.to_string()).as_ref() == Some(*name), |_| true)
     };
     whole.keys().take(MOST_FIELDS).filter(|name| *name != "type").find(is_at_fault).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll};
+
+    use axum::response::IntoResponse as _;
+    use hyper::body::{Bytes, Frame};
+    use tokio::sync::{mpsc, watch};
+
+    use super::*;
+    use crate::hub::Role as Leading;
+    use crate::ledger::Ledger;
+    use crate::settings::Bounds;
+
+    /// So many frames of 64 KiB, until they are read.
+    struct Frames(Arc<AtomicUsize>);
+
+    impl hyper::body::Body for Frames {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            let left = self.0.load(Ordering::Relaxed);
+            Poll::Ready(left.checked_sub(1).map(|left| {
+                self.0.store(left, Ordering::Relaxed);
+                Ok(Frame::data(vec![b' '; 64 << 10].into()))
+            }))
+        }
+    }
+
+    /// Its client reads that it shall wait, and reads it: one that writes on doesn't.
+    #[tokio::test]
+    async fn a_body_that_finds_no_memory_is_read_and_has_to_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let (tell, _said) = mpsc::channel(4);
+        let (_stop, stopped) = watch::channel(false);
+        let (_change, changes) = watch::channel(0);
+        let bounds = Bounds { memory: 1 << 20, request: 8 << 20, ..Bounds::default() };
+        let (role, ledger) =
+            (Leading::Leads { epoch: 7, elected: None }, Ledger::of(folder.path()));
+        let hub = Arc::new(Hub::new(tell, bounds, Arc::default(), role, ledger, changes, stopped));
+        let admission = Arc::new(hub.admit(false, None).unwrap());
+        for (frames, status) in [(64, 429), (256, 413)] {
+            let left = Arc::new(AtomicUsize::new(frames));
+            let body = Body::new(Frames(Arc::clone(&left)));
+            let named = Named("a".to_owned());
+            let answer =
+                declare(State(Arc::clone(&hub)), Extension(Arc::clone(&admission)), named, body);
+            let answer = answer.await.unwrap_or_else(Wrong::into_response);
+            assert_eq!((answer.status().as_u16(), left.load(Ordering::Relaxed)), (status, 0));
+            if status == 429 {
+                assert_eq!(answer.headers()["retry-after"], "1");
+                let said = answer.into_body().collect().await.unwrap().to_bytes();
+                let outcome: Outcome = serde_json::from_slice(&said).unwrap();
+                assert_eq!((outcome.taken, outcome.epoch, outcome.rest), (0, 7, Some(0)));
+                assert!(outcome.reason.unwrap().contains("limits.memory"));
+            }
+        }
+        assert_eq!(hub.tenants.of(crate::tenant::Who::Application("a".into())).held(), 0);
+    }
 }
