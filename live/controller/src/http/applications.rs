@@ -284,11 +284,9 @@ mod tests {
 
     use axum::response::IntoResponse as _;
     use hyper::body::{Bytes, Frame};
-    use tokio::sync::{mpsc, watch};
 
     use super::*;
-    use crate::hub::Role as Leading;
-    use crate::ledger::Ledger;
+    use crate::hub::tests::hub;
     use crate::settings::Bounds;
 
     /// So many frames of 64 KiB, until they are read.
@@ -313,14 +311,8 @@ mod tests {
     /// Its client reads that it shall wait, and reads it: one that writes on doesn't.
     #[tokio::test]
     async fn a_body_that_finds_no_memory_is_read_and_has_to_wait() {
-        let folder = tempfile::tempdir().unwrap();
-        let (tell, _said) = mpsc::channel(4);
-        let (_stop, stopped) = watch::channel(false);
-        let (_change, changes) = watch::channel(0);
-        let bounds = Bounds { memory: 1 << 20, request: 8 << 20, ..Bounds::default() };
-        let (role, ledger) =
-            (Leading::Leads { epoch: 7, elected: None }, Ledger::of(folder.path()));
-        let hub = Arc::new(Hub::new(tell, bounds, Arc::default(), role, ledger, changes, stopped));
+        let (hub, _kept) = hub(1 << 20);
+        hub.set_bounds(Bounds { request: 8 << 20, ..hub.bounds() });
         let admission = Arc::new(hub.admit(false, None).unwrap());
         for (frames, status) in [(64, 429), (256, 413)] {
             let left = Arc::new(AtomicUsize::new(frames));
@@ -334,7 +326,7 @@ mod tests {
                 assert_eq!(answer.headers()["retry-after"], "1");
                 let said = answer.into_body().collect().await.unwrap().to_bytes();
                 let outcome: Outcome = serde_json::from_slice(&said).unwrap();
-                assert_eq!((outcome.taken, outcome.epoch, outcome.rest), (0, 7, Some(0)));
+                assert_eq!((outcome.taken, outcome.epoch, outcome.rest), (0, 1, Some(0)));
                 assert!(outcome.reason.unwrap().contains("limits.memory"));
             }
         }
