@@ -336,7 +336,7 @@ impl Admission {
     }
 
     /// Whose share a question takes: operators', a viewer's or the application's that is asked about. Who isn't known
-    /// acts for that, unless it is on this machine.
+    /// acts for that, unless it is on this machine. What is declared takes the application's, whoever brings it.
     pub fn asks_as(&self, application: &str) -> Arc<Tenant> {
         match self.identity() {
             None if self.is_local => Arc::clone(&self.hub.operators),

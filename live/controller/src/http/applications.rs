@@ -21,7 +21,7 @@ use wire::identity::Role;
 use super::answers::{Named, Wrong, json, may_act, with_status};
 use crate::hub::{Admission, Ending, Hub};
 use crate::owner::{Event, Request};
-use crate::tenant::{Full, Held, Tenant};
+use crate::tenant::{Full, Held, Tenant, Who};
 
 /// How long a request's body may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -49,8 +49,8 @@ pub async fn declare(
         return Err(wrong);
     }
     let bounds = hub.bounds();
-    let asks = admission.asks_as(&application);
-    let (bytes, _held) = match take(body, bounds.request, &asks).await {
+    let own = hub.tenants.of(Who::Application(application.as_str().into()));
+    let (bytes, _held) = match take(body, bounds.request, &own).await {
         // The rest has to wait, and that is all of it.
         Err(Wrong {
             status: StatusCode::TOO_MANY_REQUESTS,
@@ -65,7 +65,7 @@ pub async fn declare(
         taken => taken?,
     };
     // What is parsed waits for the machine: no more of it is parsed than may wait.
-    let _turn = asks.turn(bytes.len()).await;
+    let _turn = own.turn(bytes.len()).await;
     let declared = parsed(bytes, bounds.declarations)
         .await?
         .map_err(|problem| Wrong { status: StatusCode::BAD_REQUEST, problem })?;
@@ -98,8 +98,9 @@ pub async fn leave(
     Named(application): Named<String>,
 ) -> Result<StatusCode, Wrong> {
     permitted(&admission, &application)?;
-    let (application, tenant) = (application.as_str().into(), admission.asks_as(&application));
-    hub.tell(&tenant, Event::ApplicationGone(application)).await?;
+    let application: Arc<str> = application.into();
+    let own = hub.tenants.of(Who::Application(Arc::clone(&application)));
+    hub.tell(&own, Event::ApplicationGone(application)).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -308,18 +309,17 @@ mod tests {
         }
     }
 
-    /// Its client reads that it shall wait, and reads it: one that writes on doesn't.
+    /// Its client hears that it shall wait, also over the Unix socket: one that writes on doesn't.
     #[tokio::test]
     async fn a_body_that_finds_no_memory_is_read_and_has_to_wait() {
         let (hub, _kept) = hub(1 << 20);
         hub.set_bounds(Bounds { request: 8 << 20, ..hub.bounds() });
-        let admission = Arc::new(hub.admit(false, None).unwrap());
-        for (frames, status) in [(64, 429), (256, 413)] {
+        for (is_local, frames, status) in [(false, 64, 429), (true, 64, 429), (false, 256, 413)] {
+            let admission = Arc::new(hub.admit(is_local, None).unwrap());
             let left = Arc::new(AtomicUsize::new(frames));
             let body = Body::new(Frames(Arc::clone(&left)));
             let named = Named("a".to_owned());
-            let answer =
-                declare(State(Arc::clone(&hub)), Extension(Arc::clone(&admission)), named, body);
+            let answer = declare(State(Arc::clone(&hub)), Extension(admission), named, body);
             let answer = answer.await.unwrap_or_else(Wrong::into_response);
             assert_eq!((answer.status().as_u16(), left.load(Ordering::Relaxed)), (status, 0));
             if status == 429 {
@@ -330,6 +330,6 @@ mod tests {
                 assert!(outcome.reason.unwrap().contains("limits.memory"));
             }
         }
-        assert_eq!(hub.tenants.of(crate::tenant::Who::Application("a".into())).held(), 0);
+        assert_eq!(hub.tenants.of(Who::Application("a".into())).held(), 0);
     }
 }
