@@ -236,7 +236,7 @@ pub(super) fn plain(said: &str) -> String {
         (", expected a sequence", ", expected a list"),
         (", expected a map", ", expected an object"),
         (", expected u16", ", expected a whole number from 0 to 65535"),
-        (", expected u32", ", expected a whole number from 0 to 4294967295"),
+        (", expected u32", ", expected a whole number, 0 or more, of 32 bits at most"),
         (", expected u", ", expected a whole number, 0 or more"),
     ] {
         if let Some((before, after)) = said.rsplit_once(own) {
