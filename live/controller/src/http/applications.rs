@@ -285,9 +285,11 @@ mod tests {
 
     use axum::response::IntoResponse as _;
     use hyper::body::{Bytes, Frame};
+    use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
     use crate::hub::tests::hub;
+    use crate::journal::{Journal, Noting};
     use crate::settings::Bounds;
 
     /// So many frames of 64 KiB, until they are read.
@@ -312,6 +314,9 @@ mod tests {
     /// Its client hears that it shall wait, also over the Unix socket: one that writes on doesn't.
     #[tokio::test]
     async fn a_body_that_finds_no_memory_is_read_and_has_to_wait() {
+        let journal = Arc::new(Journal::default());
+        let subscriber = tracing_subscriber::registry().with(Noting(Arc::clone(&journal)));
+        let _noting = tracing::subscriber::set_default(subscriber);
         let (hub, _kept) = hub(1 << 20);
         hub.set_bounds(Bounds { request: 8 << 20, ..hub.bounds() });
         for (is_local, frames, status) in [(false, 64, 429), (true, 64, 429), (false, 256, 413)] {
@@ -331,5 +336,10 @@ mod tests {
             }
         }
         assert_eq!(hub.tenants.of(Who::Application("a".into())).held(), 0);
+        let told = journal.after(0, 9);
+        let told = told.iter().find(|entry| entry.message == "declarations refused").unwrap();
+        assert!(
+            told.fields["application"] == "a" && told.fields["reason"].contains("limits.memory")
+        );
     }
 }
