@@ -4,7 +4,7 @@
 
 use control::{Config, Controller, Input, ChannelId};
 use libfuzzer_sys::fuzz_target;
-use protocol::agent::{Commands, Report};
+use protocol::agent::{Report, Said};
 use units::Time;
 
 fuzz_target!(|data: &[u8]| {
@@ -22,9 +22,9 @@ fuzz_target!(|data: &[u8]| {
             let _ = machine.observe(now, Input::Reported(ChannelId(1), &report));
             machine.decide(&mut out);
         }
-        if let Ok(commands) = serde_json::from_slice::<Commands>(line) {
-            let again = serde_json::to_vec(&commands).unwrap();
-            assert_eq!(serde_json::from_slice::<Commands>(&again).unwrap(), commands);
+        if let Ok(said) = serde_json::from_slice::<Said>(line) {
+            let again = serde_json::to_vec(&said).unwrap();
+            assert_eq!(serde_json::from_slice::<Said>(&again).unwrap(), said);
         }
     }
     machine.at(Time::NEVER).status();

@@ -248,7 +248,7 @@ async fn what_is_wrong_is_said_with_field_and_remedy() {
         (
             r#"{"type":"task_host","job":"j","task":4294967296,"host":"h0"}"#,
             "task",
-            "expected a whole number from 0 to 4294967295",
+            "expected a whole number, 0 or more, of 32 bits at most",
         ),
         (r#"{"type":"size","job":"j","map":0,"reduces":[{"task":0}]}"#, "bytes", "missing field"),
         (

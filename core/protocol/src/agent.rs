@@ -6,10 +6,13 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 use core::net::IpAddr;
 
 use model::{Cap, Caps, PortWatch, Severity};
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::{Connection, Process};
@@ -226,6 +229,42 @@ impl Capability {
             Self::Prepared => "prepared",
             Self::Spacing => "spacing",
         }
+    }
+}
+
+/// A line from the controller to an agent: an object or a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Said {
+    /// What to do.
+    Commands(Commands),
+    /// Why the controller closes the connection, for people. Its last word. An agent that doesn't know it takes it for a
+    /// line that it can't read, and ends the connection as well.
+    Closing(String),
+}
+
+impl<'de> Deserialize<'de> for Said {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Said;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("commands, or why the connection is closed")
+            }
+
+            fn visit_str<E: de::Error>(self, why: &str) -> Result<Said, E> {
+                Ok(Said::Closing(why.into()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Said, A::Error> {
+                Commands::deserialize(MapAccessDeserializer::new(map)).map(Said::Commands)
+            }
+        }
+
+        // What the first octet says already is not tried one after the other: commands can be long.
+        deserializer.deserialize_any(Either)
     }
 }
 

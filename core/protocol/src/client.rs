@@ -11,7 +11,8 @@
 //! - *What ends* before it was said is never said. An end that the controller refuses is one: it had
 //!   forgotten.
 //! - *What does not fit* into [`Limits::entries`] is dropped and counted, and so is whatever refers to
-//!   it. Ends always fit: each takes the place of what ended.
+//!   it. Ends of what holds always fit: each takes the place of what ended. That of a job that is not known here, such as
+//!   one from a process before, is left out without being counted where there is no room.
 //! - *A refused declaration* is left out and counted; a refused job with all of its own.
 //! - *Too fast*: what the controller didn't look at waits.
 //! - *A request that is too long or can't be read* (400 or 413) is halved until it is a single

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use watermaster_protocol::Connection;
-use watermaster_protocol::agent::{Capability, Command, Commands, Report};
+use watermaster_protocol::agent::{Capability, Command, Report, Said};
 use watermaster_protocol::application::{Declaration, Outcome, Refused};
 
 /// Reads, writes, and has what it began with.
@@ -64,7 +64,8 @@ fn reports_and_commands() {
         let json = format!("\"{}\"", capability.name());
         assert_eq!(same::<Capability>(&json), capability);
     }
-    let commands = same::<Commands>(
+    assert_eq!(same::<Said>(r#""no""#), Said::Closing("no".into()));
+    let Said::Commands(commands) = same::<Said>(
         r#"{"epoch":3,"sequence":1,"lease_ns":10000000000,"complete":true,"commands":[
             {"type":"pace","rate_bps":10000000,
              "connection":{"source":"10.0.0.1:1","destination":"10.0.0.2:2"}},
@@ -75,7 +76,9 @@ fn reports_and_commands() {
             {"type":"prioritize","priority":2,
              "connection":{"source":"10.0.0.1:1","destination":"10.0.0.2:2"}},
             {"type":"sample","every_ns":1000000000}]}"#,
-    );
+    ) else {
+        panic!("an object is commands");
+    };
     assert!(matches!(commands.commands[0], Command::Pace { rate_bps: Some(_), .. }));
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use document::DocumentError;
-use protocol::agent::{Commands, Report};
+use protocol::agent::{Report, Said};
 use protocol::backoff::Backoff;
 use rand::RngExt as _;
 use rustls::ClientConfig;
@@ -42,6 +42,9 @@ const FAREWELL: Duration = Duration::from_secs(1);
 const SILENCE: Duration = duration(protocol::agent::SILENCE);
 /// Why a connection ends where nothing is left to do.
 const GONE: &str = "something that is governed is gone";
+/// The same where the controller ends it.
+const CLOSED: &str = "the controller closed the connection";
+
 const fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.as_nanos())
 }
@@ -132,7 +135,7 @@ async fn leave(mut connection: Connection, last: Vec<Report>) {
             tokio::select! {
                 sent = outgoing.send() => sent?,
                 // What it says meanwhile comes too late.
-                next = lines.next::<Commands>() => {
+                next = lines.next::<Said>() => {
                     if !matches!(next, Ok(Some(_)) | Err(LineError::Json(_))) {
                         return Ok(());
                     }
@@ -165,7 +168,7 @@ async fn converse(
         let stood = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         backoff.stood(Span::from_nanos(stood));
         let wait = backoff.wait(rand::rng().random());
-        tracing::warn!(reason = why, "no controller; leases run out");
+        tracing::warn!(reason = why, "no connection to a controller; leases run out");
         host.meanwhile(tokio::time::sleep(duration(wait))).await;
         if let Some(lost) = host.lost() {
             return lost;
@@ -205,16 +208,17 @@ async fn once(
             return error.to_string();
         }
         tokio::select! {
-            next = timeout_at(heard + SILENCE, lines.next::<Commands>()) => {
+            next = timeout_at(heard + SILENCE, lines.next::<Said>()) => {
                 heard = Instant::now();
                 match next {
-                    Ok(Ok(Some(Some(commands)))) => {
+                    Ok(Ok(Some(Some(Said::Commands(commands))))) => {
                         if let Err(lapse) = host.obey(&commands, &mut reports) {
                             return lapse.to_string();
                         }
                     }
+                    Ok(Ok(Some(Some(Said::Closing(reason))))) => return format!("{CLOSED}: {reason}"),
                     Ok(Ok(Some(None))) => {}
-                    Ok(Ok(None)) => return "the controller closed the connection".to_owned(),
+                    Ok(Ok(None)) => return format!("{CLOSED}; its log and status may say why"),
                     Ok(Err(error)) => return error.to_string(),
                     Err(_) => return "the controller is silent".to_owned(),
                 }
@@ -241,7 +245,7 @@ mod tests {
 
     use std::io::Write as _;
 
-    use protocol::agent::Command;
+    use protocol::agent::{Command, Commands};
     use testing::wait::{PATIENCE, eventually};
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
@@ -322,6 +326,36 @@ mod tests {
             heard = controller => panic!("it goes on: {heard:?}"),
         }
         host.stop();
+    }
+
+    /// Nobody else could tell the people there what to do.
+    #[tokio::test]
+    async fn why_it_is_refused_is_in_its_log() {
+        let Some(rig) = Rig::new() else { return };
+        let (listener, mut settings) = listening(&rig).await;
+        let mut host = Host::start(&settings).unwrap();
+        let reason = "hosts: another agent acts for h1; stop that one";
+        let refuse = async {
+            for said in [format!("\"{reason}\"\n"), String::new()] {
+                let mut controller = Controller::accept(&listener).await;
+                controller.writer.write_all(said.as_bytes()).await.unwrap();
+            }
+        };
+        let mut open = None;
+        let mut ends = Vec::new();
+        let tries = async {
+            for _ in 0..2 {
+                ends.push(once(&mut settings, None, &mut host, &mut open).await);
+                open = None;
+            }
+        };
+        tokio::join!(refuse, tries);
+        host.stop();
+        let unsaid = "the controller closed the connection; its log and status may say why";
+        assert_eq!(
+            ends,
+            [format!("the controller closed the connection: {reason}"), unsaid.into()]
+        );
     }
 
     /// It says so once its limits are lifted, and waits for nobody who doesn't answer.

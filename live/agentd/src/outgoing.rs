@@ -1,5 +1,6 @@
 //! What waits to be sent to the controller, bounded in octets.
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
@@ -10,13 +11,79 @@ use units::Time;
 use wire::lines::{self, ALIVE};
 
 /// Beyond so many octets that wait, samples of connections are left out: they are taken again. Whole ones: a connection
-/// that is in no part of a sample counts as gone. So is what has ended, of which the number is told later.
+/// that is in no part of a sample counts as gone. So is what has ended, of which the number is told later, and what ports
+/// see open and close.
 const MANY: usize = 16 << 20;
 /// Beyond so many and one sample, the connection ends: nothing else is left out of a stream that goes on. Answers to all
 /// that a controller may have waiting for an agent (16 MiB) stay below it.
 const MOST: usize = 4 * MANY;
+const SECOND: Duration = Duration::from_secs(1);
+/// So many openings and closings are told in a second: fewer than a controller takes of reports if
+/// `limits.reports_per_second` isn't set, so that nothing else waits or is refused because of them. Anybody who can send a
+/// packet through a watched port makes as many as he likes.
+const SEEN: usize = 800;
+/// So many of each wait for their second: where a watch begins, all connections that go on open at once.
+const LATER: usize = 4096;
 /// A controller that takes nothing for so long is taken for dead.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What ports see of connections, second by second.
+#[derive(Debug)]
+struct Seen {
+    /// When the second began that runs.
+    since: Instant,
+    told: usize,
+    left_out: u64,
+    /// What waits for the next one, and how many openings and closings that are.
+    later: VecDeque<Report>,
+    waiting: [usize; 2],
+}
+
+impl Seen {
+    fn new() -> Self {
+        let later = VecDeque::new();
+        Self { since: Instant::now(), told: 0, left_out: 0, later, waiting: [0; 2] }
+    }
+
+    /// Openings have a room, and closings.
+    fn room(&mut self, report: &Report) -> &mut usize {
+        &mut self.waiting[usize::from(matches!(report, Report::Closed { .. }))]
+    }
+
+    /// Has a report told in its turn, or counts it.
+    fn push(&mut self, report: &Report) {
+        let room = self.room(report);
+        if *room == LATER {
+            self.left_out += 1;
+        } else {
+            *room += 1;
+            self.later.push_back(report.clone());
+        }
+    }
+
+    /// The next that is told in the second that runs.
+    fn pop(&mut self) -> Option<Report> {
+        if self.since.elapsed() >= SECOND {
+            self.go_on();
+        }
+        let next = (self.told < SEEN).then(|| self.later.pop_front()).flatten()?;
+        self.told += 1;
+        *self.room(&next) -= 1;
+        Some(next)
+    }
+
+    /// Another second begins.
+    fn go_on(&mut self) {
+        (self.since, self.told) = (Instant::now(), 0);
+        let left_out = std::mem::take(&mut self.left_out);
+        if left_out > 0 {
+            let remedy =
+                "look at who opens so many; of those left out only what is declared is governed";
+            let what = "more connections opened or closed at watched interfaces than are told";
+            tracing::warn!(left_out, remedy, "{what}");
+        }
+    }
+}
 
 /// The writing end of a connection.
 #[derive(Debug)]
@@ -30,6 +97,7 @@ pub struct Outgoing<W> {
     sampled: Time,
     /// The last sample of which a part was told, and the octets of its parts.
     sample: (Option<Time>, usize),
+    seen: Seen,
     /// When something went out last.
     moved: Instant,
 }
@@ -44,6 +112,7 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
             lost: 0,
             sampled: Time::ZERO,
             sample: (None, 0),
+            seen: Seen::new(),
             moved: Instant::now(),
         }
     }
@@ -58,8 +127,13 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
             let why = "the controller reads too slowly";
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));
         }
+        self.release()?;
         let is_crowded = self.waiting.len() > MANY;
         match report {
+            Report::Opened { .. } | Report::Closed { .. } => {
+                self.seen.push(report);
+                return self.release();
+            }
             Report::Connections { sampled_ns, .. } if begun == Some(*sampled_ns) => {}
             Report::Connections { .. } if is_crowded => {
                 tracing::debug!("a sample could not be told");
@@ -89,6 +163,16 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
         Ok(())
     }
 
+    /// Lets go what ports saw and has its turn, where there is room.
+    fn release(&mut self) -> io::Result<()> {
+        while self.waiting.len() <= MANY
+            && let Some(report) = self.seen.pop()
+        {
+            lines::append(&report, &mut self.waiting)?;
+        }
+        Ok(())
+    }
+
     /// How many connections have ended and were left out, if any were.
     fn tell_lost(&mut self, sampled_ns: Time) -> io::Result<()> {
         if self.lost > 0 {
@@ -105,8 +189,13 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
     /// A broken connection, or a controller that doesn't read.
     pub async fn send(&mut self) -> io::Result<()> {
         if self.waiting.is_empty() && self.is_flushed {
-            sleep_until(self.moved + ALIVE).await;
-            self.waiting.push(b'\n');
+            let (alive, next) = (self.moved + ALIVE, self.seen.since + SECOND);
+            let is_full = !self.seen.later.is_empty();
+            sleep_until(if is_full { alive.min(next) } else { alive }).await;
+            self.release()?;
+            if self.waiting.is_empty() {
+                self.waiting.push(b'\n');
+            }
         }
         let part = async {
             if self.waiting.is_empty() {
@@ -133,6 +222,7 @@ mod tests {
     use wire::lines::Lines;
 
     use super::*;
+    use crate::rig::logged;
 
     #[tokio::test(start_paused = true)]
     async fn what_waits_goes_out_in_order_and_silence_is_broken() {
@@ -202,6 +292,38 @@ mod tests {
             }
         }
         assert!(told > 10_000 && lost > 50_000, "{told} {lost}");
+    }
+
+    /// A flood of openings keeps nothing else waiting and takes nothing of what the controller takes of an agent from
+    /// it. As many as go on when a watch begins are told one second after the other, and closings among them.
+    #[tokio::test(start_paused = true)]
+    async fn openings_keep_nothing_else_waiting() {
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let mut outgoing = Outgoing::new(ours);
+        let end = |port| ([10, 0, 0, 1], port).into();
+        let connection = protocol::Connection { source: end(1), destination: end(2) };
+        let (opened, closed) = (Report::Opened { connection }, Report::Closed { connection });
+        let applied = Report::Applied { epoch: 1, sequence: 1 };
+        for _ in 0..17_000 {
+            outgoing.tell(&opened).unwrap();
+        }
+        outgoing.tell(&closed).unwrap();
+        tokio::time::sleep(SECOND).await;
+        let log = logged(|| outgoing.tell(&applied).unwrap()).1;
+        assert!(log.contains(&format!("left_out={}", 17_000 - SEEN - LATER)), "{log}");
+        let mut lines = Lines::new(BufReader::new(theirs), 2 << 20);
+        let (mut told, began) = (Vec::new(), Instant::now());
+        while told.last() != Some(&closed) {
+            tokio::select! {
+                sent = outgoing.send() => sent.unwrap(),
+                line = lines.next::<Report>() => told.extend(line.unwrap().unwrap()),
+            }
+        }
+        let before = told.iter().position(|said| *said == applied);
+        assert_eq!(before, Some(2 * SEEN), "those of two seconds");
+        assert_eq!(told.len(), SEEN + LATER + 2);
+        // The second of those that wait has begun.
+        assert_eq!(began.elapsed().as_secs(), (LATER / SEEN) as u64);
     }
 
     /// What is in no part of a sample counts as gone.

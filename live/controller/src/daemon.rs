@@ -180,7 +180,7 @@ pub async fn run(
                     continue;
                 }
                 let Some(office) = office else { continue };
-                match ground.take_office(&source, &mut state, &standing, stand, wanted, &office).await {
+                match ground.take_office(&source, &mut state, stand, wanted, &office).await {
                     Ok(next) => {
                         let former = std::mem::replace(&mut term, next);
                         ground.serving.send_replace(Some(office.epoch));
@@ -189,7 +189,7 @@ pub async fn run(
                         tracing::info!(epoch = office.epoch, "elected; deciding from now on");
                     }
                     Err(Unserved::Store(why)) => {
-                        tracing::error!(why, "elected, but the orders that stand can't be read");
+                        tracing::error!(why, "elected, but the orders that stand can't be read or kept");
                         stand.give_up(office.epoch);
                         tokio::time::sleep(RETRY).await;
                     }
@@ -356,19 +356,19 @@ impl Ground {
         &self,
         source: &Source,
         state: &mut State,
-        standing: &[Act],
         stand: &Stand,
         wanted: &settings::Election,
         office: &Office,
     ) -> Result<Term, Unserved> {
         state.raise(office.epoch)?;
         let shelf = Shelf::of(wanted, office);
-        let kept = shelf.standing().await.map_err(Unserved::Store)?;
-        // The first leader of all brings what it had when it was alone.
-        let kept = kept.unwrap_or_else(|| standing.to_vec());
+        let settings = source.settings()?;
+        // As they are now: it may have led before.
+        let own = Ledger::of(&settings.state).standing()?;
+        let standing = shelf.begin(&own).await.map_err(Unserved::Store)?;
         let elected = Some((stand.standing.clone(), Box::new(shelf)));
         let role = Role::Leads { epoch: office.epoch, elected };
-        Ok(self.lead(source.settings()?, role, office.mandate.clone(), &kept)?)
+        Ok(self.lead(settings, role, office.mandate.clone(), &standing)?)
     }
 
     fn serve(

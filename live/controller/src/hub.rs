@@ -88,7 +88,7 @@ impl Role {
 
 #[derive(Default)]
 struct Connected {
-    /// Over the network, and over the Unix socket.
+    /// Over the network, and over the Unix socket; without operators.
     by_way: [usize; 2],
     by_identity: HashMap<Option<Identity>, OfIdentity>,
     /// Applications that connections have spoken for.
@@ -238,11 +238,11 @@ impl Hub {
 
     /// Connections now.
     pub fn connections(&self) -> usize {
-        self.connected().by_way.iter().sum()
+        self.connected().by_identity.values().map(|of| of.connections).sum()
     }
 
     /// A place for a connection of who has proved to be `peer`. Those over the Unix socket are counted by
-    /// themselves, and operators always have one: whatever peers take, who operates this machine gets in.
+    /// themselves, and operators, who always have one, not at all: whatever peers take, who operates this machine gets in.
     ///
     /// # Errors
     /// There are too many, or too many of this identity.
@@ -253,21 +253,26 @@ impl Hub {
     ) -> Result<Admission, &'static str> {
         let (bounds, mut connected) = (self.bounds(), self.connected());
         let identity = peer.as_ref().map(|peer| peer.identity.clone());
-        let is_operator = identity.as_ref().is_some_and(|who| who.role == Kind::Operator);
-        if connected.by_way[usize::from(is_local)] >= bounds.connections && !is_operator {
+        let counts = !is_operator(identity.as_ref());
+        if counts && connected.by_way[usize::from(is_local)] >= bounds.connections {
             return Err("too many connections");
         }
         let own = connected.by_identity.entry(identity.clone()).or_default();
         // Without certificates all look the same.
-        if own.connections >= bounds.connections_per_identity && identity.is_some() {
+        let is_bound = counts && identity.is_some();
+        if is_bound && own.connections >= bounds.connections_per_identity {
             return Err("too many connections of this identity");
         }
         own.connections += 1;
         own.ends = peer.as_ref().and_then(|peer| tls::ends(&peer.certificate));
-        connected.by_way[usize::from(is_local)] += 1;
+        connected.by_way[usize::from(is_local)] += usize::from(counts);
         let hub = Arc::clone(self);
         Ok(Admission { hub, is_local, peer, applications: Mutex::default() })
     }
+}
+
+fn is_operator(who: Option<&Identity>) -> bool {
+    who.is_some_and(|who| who.role == Kind::Operator)
 }
 
 /// A connection's place; dropping it gives it back.
@@ -331,7 +336,7 @@ impl Admission {
     }
 
     /// Whose share a question takes: operators', a viewer's or the application's that is asked about. Who isn't known
-    /// acts for that, unless it is on this machine.
+    /// acts for that, unless it is on this machine. What is declared takes the application's, whoever brings it.
     pub fn asks_as(&self, application: &str) -> Arc<Tenant> {
         match self.identity() {
             None if self.is_local => Arc::clone(&self.hub.operators),
@@ -360,8 +365,8 @@ impl Admission {
         tracing::warn!(by = self.who(), %asked, untold, "refused: it may not");
     }
 
-    /// Notes that declarations of an application are refused, once a second at most.
-    pub fn refused(&self, application: &str, number: usize, field: &str, reason: &str) {
+    /// Notes that declarations of an application are refused, and how many if that is known, once a second at most.
+    pub fn refused(&self, application: &str, number: Option<usize>, field: &str, reason: &str) {
         let mut connected = self.hub.connected();
         let Some(speaking) = connected.applications.get_mut(application) else { return };
         let now = Instant::now();
@@ -379,8 +384,9 @@ impl Drop for Admission {
         let spoken = std::mem::take(&mut self.applications);
         let spoken = spoken.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut connected = self.hub.connected();
-        connected.by_way[usize::from(self.is_local)] -= 1;
         let identity = self.peer.take().map(|peer| peer.identity);
+        connected.by_way[usize::from(self.is_local)] -=
+            usize::from(!is_operator(identity.as_ref()));
         if let Some(of) = connected.by_identity.get_mut(&identity) {
             of.connections -= 1;
             if of.connections == 0 {
@@ -448,6 +454,22 @@ pub(crate) mod tests {
         let identity = Identity { role, name: name.to_owned() };
         let peer = Peer { identity, certificate: Arc::from([]) };
         hub.admit(false, Some(peer)).unwrap()
+    }
+
+    /// However many there are of its own or of others, and it takes no place of others.
+    #[test]
+    fn an_operator_always_has_a_place() {
+        let (hub, _kept) = hub(0);
+        let (connections, connections_per_identity) = (2, 1);
+        hub.set_bounds(Bounds { connections, connections_per_identity, ..Bounds::default() });
+        let operators: Vec<_> = (0..3).map(|_| admitted(&hub, Kind::Operator, "me")).collect();
+        let _others = ["a", "b"].map(|name| admitted(&hub, Kind::Application, name));
+        assert_eq!(hub.connections(), 5);
+        assert_eq!(hub.admit(false, None).err(), Some("too many connections"));
+        let _one_more = admitted(&hub, Kind::Operator, "me");
+        drop(operators);
+        assert_eq!(hub.connections(), 3);
+        assert_eq!(hub.admit(false, None).err(), Some("too many connections"));
     }
 
     /// Whoever asks for what it may not, as fast as it can, fills no log, and hides nobody else who does.

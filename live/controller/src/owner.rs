@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use control::{Answers, ChannelId, Closing, ConfigError, Controller, Input, Output, Refusal};
 use policy::Parameters;
-use protocol::agent::Report;
+use protocol::agent::{self, Report};
 use protocol::application::{Declaration, Outcome, Problem, RefusedDeclaration};
 use protocol::operator::Act;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
@@ -470,7 +470,15 @@ impl Owner {
                     tracing::info!(agent, channel = channel.0, "agent left; it holds nothing");
                 }
                 Output::CloseAgent(channel, why) => {
-                    closing("agent", channel, self.agents.remove(&channel), &why);
+                    let peer = self.agents.remove(&channel);
+                    let mut line = Vec::new();
+                    if let Some(peer) = &peer
+                        && lines::append(&agent::Said::Closing(why.to_string()), &mut line).is_ok()
+                    {
+                        // Where it doesn't read, nobody can be told.
+                        peer.outlet.send(line);
+                    }
+                    closing("agent", channel, peer, &why);
                 }
             }
         }
@@ -614,6 +622,25 @@ pub(crate) mod tests {
         drop(tell);
         running.await.unwrap();
         count
+    }
+
+    /// Else people at its host would look for a controller that is there.
+    #[tokio::test]
+    async fn an_agent_that_is_refused_is_told_why() {
+        let (first, second) = (crate::outlet::outlet(), crate::outlet::outlet());
+        let mut drains = Vec::new();
+        let mut events = Vec::new();
+        for (number, name, (outlet, drain)) in [(1, "a", first), (2, "b", second)] {
+            let channel = ChannelId(number);
+            events.push(Event::AgentConnected(channel, name.into(), outlet));
+            events.push(Event::Reported(channel, hello()));
+            drains.push(drain);
+        }
+        assert_eq!(agents_after(events).await, 1);
+        let mut heard = Vec::new();
+        drains.pop().unwrap().run_lines(&mut heard).await.unwrap();
+        let why = "hosts: another agent acts for h0; stop that one";
+        assert_eq!(String::from_utf8(heard).unwrap(), format!("\"{why}\"\n"));
     }
 
     /// And whoever is cut off.

@@ -33,7 +33,7 @@ export interface paths {
         };
         /**
          * Become an exchange of lines of JSON
-         * @description Send Connection: upgrade and Upgrade: watermaster-agent/1. After the answer 101 both ends write lines of JSON: the agent reports (schema Report), the first a hello; the controller sends commands (schema Commands). An empty line is a sign of life; who is silent for 30 s is cut off.
+         * @description Send Connection: upgrade and Upgrade: watermaster-agent/1. After the answer 101 both ends write lines of JSON: the agent reports (schema Report), the first a hello; the controller sends commands (schema Commands), and before it closes the connection, a text: why. An empty line is a sign of life; who is silent for 30 s is cut off.
          */
         get: operations["exchange"];
         put?: never;
@@ -1680,7 +1680,7 @@ export interface operations {
                     "application/json": components["schemas"]["Outcome"];
                 };
             };
-            /** @description From `rest` on nothing was looked at: too many declarations in a second, too many applications, or a host whose agent may still come. Of those before, some may have been refused. */
+            /** @description From `rest` on nothing was looked at: too many declarations in a second, too many applications, no memory left for the request, or a host whose agent may still come. Of those before, some may have been refused. */
             429: {
                 headers: {
                     /** @description Seconds to wait. */

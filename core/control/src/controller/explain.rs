@@ -474,7 +474,7 @@ impl Answers<'_> {
         let (_, first) = flows.next()?;
         let host = self.view.node_name(first.ends.0);
         Some(format!(
-            "nobody holds {} flows to their limits, such as those of {host}: no agent is connected for their hosts",
+            "limits of flows that nobody holds, as no agent is connected for their hosts: {}, such as at {host}",
             1 + flows.count()
         ))
     }

@@ -759,6 +759,9 @@ fn an_agent_that_leaves_holds_nothing_at_once() {
         why.by,
         "nobody: no agent is connected for h0: agent h0 has left, and holds nothing"
     );
+    let problems = rig.controller.at(rig.now).status().problems;
+    let unheld = "limits of flows that nobody holds, as no agent is connected for their hosts: 1, such as at h0";
+    assert!(problems.iter().any(|said| said == unheld), "{problems:?}");
     assert!(rig.closed.iter().any(|why| why.contains("has left")), "{:?}", rig.closed);
     // It has said its last word.
     assert!(rig.input(Input::Reported(agent, &Report::Left {})).is_err());

@@ -150,13 +150,18 @@ impl Shelf {
         Self { wanted, leader, turn: tokio::sync::Mutex::default() }
     }
 
-    /// The orders that stand; `None`: none was ever kept.
+    /// The orders that stand when the office begins. The first leader of all brings its `own`, which it had when it was
+    /// alone; the next one finds them here, and none revives what it had itself.
     ///
     /// # Errors
-    /// The store can't be reached, or holds something else.
-    pub async fn standing(&self) -> Result<Option<Vec<Act>>, String> {
+    /// The store can't be reached or holds something else, or another leads.
+    pub async fn begin(&self, own: &[Act]) -> Result<Vec<Act>, String> {
         let mut store = store(&self.wanted).map_err(|error| error.to_string())?;
-        store.standing().await
+        if let Some(standing) = store.standing().await? {
+            return Ok(standing);
+        }
+        self.keep(own).await?;
+        Ok(own.to_vec())
     }
 
     /// Keeps them.
@@ -284,5 +289,76 @@ impl Candidacy {
             is_news |= led != standing.office.as_ref().map(|office| office.epoch);
             is_news
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use std::collections::HashMap;
+    use std::sync::Mutex;
+
+    use axum::extract::State;
+    use axum::routing::post;
+    use axum::{Json, Router};
+    use protocol::operator::Order;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    type Kept = State<Arc<Mutex<HashMap<String, Value>>>>;
+
+    async fn range(State(kept): Kept, Json(asked): Json<Value>) -> Json<Value> {
+        let value = kept.lock().unwrap().get(asked["key"].as_str().unwrap()).cloned();
+        let kvs: Vec<_> =
+            value.map(|value| json!({ "value": value, "mod_revision": "1" })).into_iter().collect();
+        Json(json!({ "header": { "revision": "1" }, "kvs": kvs }))
+    }
+
+    /// The leader is always the one that it asks for.
+    async fn put(State(kept): Kept, Json(asked): Json<Value>) -> Json<Value> {
+        let put = &asked["success"][0]["request_put"];
+        let key = put["key"].as_str().unwrap().to_owned();
+        kept.lock().unwrap().insert(key, put["value"].clone());
+        Json(json!({ "header": { "revision": "2" }, "succeeded": true }))
+    }
+
+    #[tokio::test]
+    async fn what_the_first_leader_brings_the_next_one_finds() {
+        let order = |order| Act { at_s: 1, by: "me".into(), order };
+        let freeze = order(Order::Freeze { reason: None });
+        let block = order(Order::Block { application: "a".into(), reason: None });
+        for first in [vec![freeze], vec![]] {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let etcd = format!("http://{}", listener.local_addr().unwrap());
+            let gateway = Router::new()
+                .route("/v3/kv/range", post(range))
+                .route("/v3/kv/txn", post(put))
+                .with_state(Kept::default().0);
+            let serving = tokio::spawn(async { axum::serve(listener, gateway).await });
+            let wanted = settings::Election {
+                name: "c1".into(),
+                address: etcd.parse().unwrap(),
+                etcd: vec![etcd.parse().unwrap()],
+                tls: None,
+                prefix: "w/".into(),
+                lease: Span::from_secs(40),
+            };
+            let record = Record {
+                name: "c1".into(),
+                address: etcd,
+                epoch: 1,
+                process: 1,
+                lease_ns: wanted.lease,
+                since_s: 1,
+                released: false,
+            };
+            let office = Office { epoch: 1, mandate: Mandate::endless(), record };
+            let begin = async |own| Shelf::of(&wanted, &office).begin(own).await.unwrap();
+            assert_eq!(begin(&first).await, first);
+            assert_eq!(begin(std::slice::from_ref(&block)).await, first);
+            serving.abort();
+        }
     }
 }

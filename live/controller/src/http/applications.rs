@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use http_body_util::BodyExt as _;
-use protocol::application::{Declaration, Problem};
+use protocol::application::{Declaration, Outcome, Problem};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -21,7 +21,7 @@ use wire::identity::Role;
 use super::answers::{Named, Wrong, json, may_act, with_status};
 use crate::hub::{Admission, Ending, Hub};
 use crate::owner::{Event, Request};
-use crate::tenant::{Full, Held, Tenant};
+use crate::tenant::{Full, Held, Tenant, Who};
 
 /// How long a request's body may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -49,10 +49,23 @@ pub async fn declare(
         return Err(wrong);
     }
     let bounds = hub.bounds();
-    let asks = admission.asks_as(&application);
-    let (bytes, _held) = take(body, bounds.request, &asks).await?;
+    let own = hub.tenants.of(Who::Application(application.as_str().into()));
+    let (bytes, _held) = match take(body, bounds.request, &own).await {
+        // The rest has to wait, and that is all of it.
+        Err(Wrong {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            problem: Problem { field, reason },
+        }) => {
+            let (name, _) = admission.speaks_for(&application);
+            admission.refused(&name, None, &field, &reason);
+            let (epoch, rest) = (hub.role.epoch(), Some(0));
+            let outcome = Outcome { epoch, rest, reason: Some(reason), ..Outcome::default() };
+            return Ok(answered(&outcome));
+        }
+        taken => taken?,
+    };
     // What is parsed waits for the machine: no more of it is parsed than may wait.
-    let _turn = asks.turn(bytes.len()).await;
+    let _turn = own.turn(bytes.len()).await;
     let declared = parsed(bytes, bounds.declarations)
         .await?
         .map_err(|problem| Wrong { status: StatusCode::BAD_REQUEST, problem })?;
@@ -62,8 +75,12 @@ pub async fn declare(
     hub.tell(&tenant, Event::Declared(Request::new(application, declared, sender))).await?;
     let outcome = answer.await.map_err(|_| Ending)?;
     if let Some(first) = outcome.refused.first() {
-        admission.refused(&name, outcome.refused.len(), &first.field, &first.reason);
+        admission.refused(&name, Some(outcome.refused.len()), &first.field, &first.reason);
     }
+    Ok(answered(&outcome))
+}
+
+fn answered(outcome: &Outcome) -> Response {
     let status = if outcome.rest.is_some() {
         StatusCode::TOO_MANY_REQUESTS
     } else if outcome.refused.is_empty() {
@@ -71,7 +88,7 @@ pub async fn declare(
     } else {
         StatusCode::UNPROCESSABLE_ENTITY
     };
-    Ok(with_status(status, json(&outcome)))
+    with_status(status, json(outcome))
 }
 
 /// `DELETE /v1/applications/{application}`: it is leaving; what it declared ends after the grace.
@@ -81,36 +98,42 @@ pub async fn leave(
     Named(application): Named<String>,
 ) -> Result<StatusCode, Wrong> {
     permitted(&admission, &application)?;
-    let (application, tenant) = (application.as_str().into(), admission.asks_as(&application));
-    hub.tell(&tenant, Event::ApplicationGone(application)).await?;
+    let application: Arc<str> = application.into();
+    let own = hub.tenants.of(Who::Application(Arc::clone(&application)));
+    hub.tell(&own, Event::ApplicationGone(application)).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
-/// A body of at most `most` octets. One that is longer is read as well: who still writes doesn't read the
+/// A body of at most `most` octets. One that is longer or finds no room is read as well: who still writes doesn't read the
 /// answer, and on a Unix socket loses it when the connection ends.
 /// It takes room of `tenant`, until what comes with it is dropped.
 async fn read(mut body: Body, most: usize, tenant: &Arc<Tenant>) -> Result<(Vec<u8>, Held), Wrong> {
     let full =
         |full: Full| Wrong::new(StatusCode::TOO_MANY_REQUESTS, "application", full.to_string());
-    let (mut read, mut length) = (Vec::new(), 0);
-    let mut held = tenant.hold_request(0).map_err(full)?;
+    let mut kept = tenant.hold_request(0).map(|held| (Vec::new(), held));
+    let mut length = 0_usize;
     while let Some(frame) = body.frame().await {
         let ended =
             |error| Wrong::new(StatusCode::BAD_REQUEST, "body", format!("ended early: {error}"));
         let Ok(octets) = frame.map_err(ended)?.into_data() else { continue };
         length += octets.len();
-        if length <= most {
-            held.grow(octets.len()).map_err(full)?;
-            read.extend_from_slice(&octets);
-        } else if length > most.saturating_add(DRAINED) {
+        if length > most.saturating_add(DRAINED) {
             break;
+        }
+        if length <= most
+            && let Ok((read, held)) = &mut kept
+        {
+            match held.grow(octets.len()) {
+                Ok(()) => read.extend_from_slice(&octets),
+                Err(full) => kept = Err(full),
+            }
         }
     }
     if length > most {
         let reason = format!("is longer than {most} bytes; send several requests");
         return Err(Wrong::new(StatusCode::PAYLOAD_TOO_LARGE, "body", reason));
     }
-    Ok((read, held))
+    kept.map_err(full)
 }
 
 fn permitted(admission: &Admission, application: &str) -> Result<(), Wrong> {
@@ -213,7 +236,7 @@ pub(super) fn plain(said: &str) -> String {
         (", expected a sequence", ", expected a list"),
         (", expected a map", ", expected an object"),
         (", expected u16", ", expected a whole number from 0 to 65535"),
-        (", expected u32", ", expected a whole number from 0 to 4294967295"),
+        (", expected u32", ", expected a whole number, 0 or more, of 32 bits at most"),
         (", expected u", ", expected a whole number, 0 or more"),
     ] {
         if let Some((before, after)) = said.rsplit_once(own) {
@@ -249,4 +272,74 @@ fn at_fault(text: &str, said: &str) -> Option<String> {
         read.map_or_else(|error| missing(&error.to_string()).as_ref() == Some(*name), |_| true)
     };
     whole.keys().take(MOST_FIELDS).filter(|name| *name != "type").find(is_at_fault).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll};
+
+    use axum::response::IntoResponse as _;
+    use hyper::body::{Bytes, Frame};
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+    use crate::hub::tests::hub;
+    use crate::journal::{Journal, Noting};
+    use crate::settings::Bounds;
+
+    /// So many frames of 64 KiB, until they are read.
+    struct Frames(Arc<AtomicUsize>);
+
+    impl hyper::body::Body for Frames {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            let left = self.0.load(Ordering::Relaxed);
+            Poll::Ready(left.checked_sub(1).map(|left| {
+                self.0.store(left, Ordering::Relaxed);
+                Ok(Frame::data(vec![b' '; 64 << 10].into()))
+            }))
+        }
+    }
+
+    /// Its client hears that it shall wait, also over the Unix socket: one that writes on doesn't.
+    #[tokio::test]
+    async fn a_body_that_finds_no_memory_is_read_and_has_to_wait() {
+        let journal = Arc::new(Journal::default());
+        let subscriber = tracing_subscriber::registry().with(Noting(Arc::clone(&journal)));
+        let _noting = tracing::subscriber::set_default(subscriber);
+        let (hub, _kept) = hub(1 << 20);
+        hub.set_bounds(Bounds { request: 8 << 20, ..hub.bounds() });
+        for (is_local, frames, status) in [(false, 64, 429), (true, 64, 429), (false, 256, 413)] {
+            let admission = Arc::new(hub.admit(is_local, None).unwrap());
+            let left = Arc::new(AtomicUsize::new(frames));
+            let body = Body::new(Frames(Arc::clone(&left)));
+            let named = Named("a".to_owned());
+            let answer = declare(State(Arc::clone(&hub)), Extension(admission), named, body);
+            let answer = answer.await.unwrap_or_else(Wrong::into_response);
+            assert_eq!((answer.status().as_u16(), left.load(Ordering::Relaxed)), (status, 0));
+            if status == 429 {
+                assert_eq!(answer.headers()["retry-after"], "1");
+                let said = answer.into_body().collect().await.unwrap().to_bytes();
+                let outcome: Outcome = serde_json::from_slice(&said).unwrap();
+                assert_eq!((outcome.taken, outcome.epoch, outcome.rest), (0, 1, Some(0)));
+                assert!(outcome.reason.unwrap().contains("limits.memory"));
+            }
+        }
+        assert_eq!(hub.tenants.of(Who::Application("a".into())).held(), 0);
+        let told = journal.after(0, 9);
+        let told = told.iter().find(|entry| entry.message == "declarations refused").unwrap();
+        assert!(
+            told.fields["application"] == "a" && told.fields["reason"].contains("limits.memory")
+        );
+    }
 }
