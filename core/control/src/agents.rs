@@ -409,8 +409,27 @@ impl Agents {
         self.acting.get(&node) == Some(&channel)
     }
 
-    /// An agent has sampled all its connections.
-    pub(crate) fn note_sample(&mut self, cx: &Context, channel: ChannelId, sampled: Time) {
+    /// How many connections of pairs are kept of an agent: they are counted with the first report of a sample.
+    pub(crate) fn kept(
+        &self,
+        channel: ChannelId,
+        sampled: Time,
+        count: impl FnOnce(&[NodeId]) -> usize,
+    ) -> usize {
+        self.agents.get(&channel).map_or(0, |agent| {
+            let goes_on = agent.samples() && agent.begun.0 == sampled;
+            if goes_on { agent.kept } else { count(&agent.hosts) }
+        })
+    }
+
+    /// An agent has told a part of a sample; so many connections of pairs are kept of it.
+    pub(crate) fn note_sample(
+        &mut self,
+        cx: &Context,
+        channel: ChannelId,
+        sampled: Time,
+        kept: usize,
+    ) {
         if let Some(agent) = self.agents.get_mut(&channel) {
             let begins = (sampled, Moment { now: cx.now, awake: cx.awake });
             if agent.sampled.is_none() {
@@ -421,7 +440,7 @@ impl Agents {
             if last != sampled {
                 (agent.looked, agent.begun) = (Some(came), begins);
             }
-            agent.sampled_at = cx.now;
+            (agent.sampled_at, agent.kept) = (cx.now, kept);
         }
     }
 

@@ -141,6 +141,8 @@ pub(crate) struct Desired {
     changed: BTreeSet<Connection>,
     /// Pairs whose rate is divided anew at the end of the turn, for all their connections at once.
     divided: BTreeSet<(NodeId, NodeId)>,
+    /// When pairs were last looked through, as [`Context::awake`].
+    swept: Time,
 }
 
 impl Desired {
@@ -478,12 +480,17 @@ impl Desired {
         Some((pair, left.carrier.delivered()))
     }
 
-    /// Ends pairs that no report has spoken of for long, though the agent of the first host has `looked`.
+    /// Ends pairs that no report has spoken of for long, though the agent of the first host has `looked`; sought twice a
+    /// sample at most.
     pub(crate) fn end_silent_pairs(
         &mut self,
         cx: &Context,
         looked: impl Fn(NodeId) -> Time,
     ) -> Vec<Measured> {
+        if cx.awake.since(self.swept) < cx.least() {
+            return Vec::new();
+        }
+        self.swept = cx.awake;
         let is_gone = |src, pair: &Pair| cx.is_gone(pair.at, cx.patience(), looked(src));
         let silent = self.pairs.iter().filter(|((src, _), pair)| is_gone(*src, pair));
         let silent: Vec<(NodeId, NodeId)> = silent.map(|(ends, _)| *ends).collect();

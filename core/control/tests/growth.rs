@@ -360,6 +360,23 @@ const KINDS: &[Kind] = &[
         let report = Report::Connections { sampled_ns: bench.now, connections };
         bench.take(&[Input::Reported(AGENT, &report)]);
     }),
+    ("a sample in many reports", |bench, n| {
+        let channel = ChannelId(2);
+        bench.setup(Input::AgentConnected { channel, identity: "many" });
+        let from = |number| address(1_000 + number);
+        let host = |number| Host { name: format!("n{number}"), addresses: vec![from(number)] };
+        let hosts = (0..n).map(host).collect();
+        let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
+        bench.setup(Input::Reported(channel, &hello));
+        // Each is of another pair of hosts.
+        let of = |number| Connection { source: (from(number), 1).into(), ..of(0) };
+        let all: Vec<u32> = (0..n).collect();
+        let parts = all.chunks(100);
+        let parts = parts.map(|part| sampled(bench.now, part.iter().map(|number| of(*number))));
+        let parts: Vec<_> = parts.collect();
+        let inputs = parts.iter().map(|report| Input::Reported(channel, report));
+        bench.take(&inputs.collect::<Vec<_>>());
+    }),
     ("an agent goes", |bench, n| {
         job_of_flows(bench, n);
         bench.take(&[Input::AgentGone(AGENT)]);

@@ -44,6 +44,8 @@ pub(crate) struct Agent {
     pub(crate) sampled_at: Time,
     /// The sample of which parts come: when it was taken, by its own clock, and when its first part came.
     pub(super) begun: (Time, Moment),
+    /// How many connections of pairs are kept of it, as they were counted when that began and have come since.
+    pub(super) kept: usize,
     /// When the first part came of the last sample that came whole: another has followed it.
     pub(crate) looked: Option<Moment>,
     /// When flows of its hosts whose connection is gone were looked for, as [`Context::awake`].

@@ -422,8 +422,8 @@ impl Controller {
         let mut flows: BTreeMap<FlowId, Sum> = BTreeMap::new();
         let mut pairs: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();
         let (mut refused, mut lied, mut told) = (None, BTreeSet::new(), BTreeSet::new());
-        let known = self.desired.reported_of(self.agents.hosts_of(channel));
-        let (mut room, mut has_more) = (most.saturating_sub(known), false);
+        let kept = self.agents.kept(channel, sampled, |hosts| self.desired.reported_of(hosts));
+        let (mut new, mut has_more) = (0, false);
         for report in reports {
             // A sample says of each connection once how it stands.
             if !told.insert(report.connection) {
@@ -448,11 +448,11 @@ impl Controller {
             lied.extend(self.attribute(report, before, false, &mut flows));
             if let Some(ends) = ends.filter(|(src, dst)| src != dst) {
                 if !self.desired.is_reported(ends, &report.connection) {
-                    if room == 0 {
+                    if kept + new >= most {
                         has_more = true;
                         continue;
                     }
-                    room -= 1;
+                    new += 1;
                 }
                 pairs.insert(ends);
                 self.desired.note_carrier(&self.context, ends, report, before);
@@ -461,7 +461,7 @@ impl Controller {
         if has_more {
             self.agents.note_more(channel, now, most);
         }
-        self.agents.note_sample(&self.context, channel, sampled);
+        self.agents.note_sample(&self.context, channel, sampled, kept + new);
         self.part_silent();
         self.tell_flows(sampled, &flows);
         // After its flows by themselves.
