@@ -38,9 +38,9 @@ use crate::desired::Desired;
 use crate::fabric::discovery::Discovery;
 use crate::fabric::rollout::Rollout;
 use crate::fabric::switches::Switches;
+use crate::judged::Judged;
 use crate::message::{Closing, Input, Output, Refusal};
 use crate::orders::Orders;
-use crate::record::Judged;
 use crate::status::Counters;
 use crate::view::View;
 

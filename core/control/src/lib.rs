@@ -26,6 +26,7 @@ mod desired;
 mod fabric;
 mod failures;
 mod gauge;
+mod judged;
 mod left;
 mod message;
 mod orders;
@@ -39,8 +40,9 @@ pub use config::{
     PortConfig, SAMPLE, SwitchConfig, Tenant, is_control, wrong_cgroup, wrong_sample,
 };
 pub use controller::{Answers, Change, Controller};
+pub use judged::Judged;
 pub use message::{ChannelId, Closing, Input, Output, OwnedInput, Refusal, note};
-pub use record::{Digest, Judged};
+pub use record::Digest;
 pub use replay::{Configure, Replay, replay};
 pub use status::{
     AgentStatus, ApplicationFlows, ApplicationStatus, Asked, Bottleneck, CongestionStatus,

@@ -21,7 +21,8 @@ fn rig(name: &str) -> Rig {
     Rig::new(&shape, shape.config(name, named(name), true), 1)
 }
 
-fn report(connection: Connection, delivered: u64, unsent: u64) -> ConnectionReport {
+/// How an agent says that a connection stands.
+pub fn report(connection: Connection, delivered: u64, unsent: u64) -> ConnectionReport {
     ConnectionReport {
         connection,
         delivered_bytes: Bytes::new(delivered),

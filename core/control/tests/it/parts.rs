@@ -1,5 +1,6 @@
 //! A sample that comes in several reports says what it would in one.
 
+use crate::decide::report;
 use crate::in_memory::{Rig, SECOND, Shape, connection};
 use protocol::Connection;
 use protocol::agent::{ConnectionReport, Report};
@@ -13,17 +14,6 @@ fn rig(name: &str) -> (Rig, ChannelId) {
     let mut rig = Rig::new(&shape, shape.config(name, policy, true), 1);
     let agent = rig.agent("left", &[0, 1]);
     (rig, agent)
-}
-
-fn report(connection: Connection, delivered: u64, unsent: u64) -> ConnectionReport {
-    ConnectionReport {
-        connection,
-        delivered_bytes: Bytes::new(delivered),
-        unsent_bytes: Bytes::new(unsent),
-        in_flight_bytes: Bytes::ZERO,
-        rtt_ns: Span::from_micros(100),
-        processes: Vec::new(),
-    }
 }
 
 /// A sample in reports of so many connections each, which come within some milliseconds; what a connection is held to

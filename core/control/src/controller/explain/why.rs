@@ -11,7 +11,8 @@ use model::{FlowId, JobId, LinkId, NodeId};
 use protocol::Connection;
 use units::{Bytes, Rate, Time};
 
-use super::{Answers, Load, MAY_STAND, Standing, UNSEEN, terms};
+use super::loads::Load;
+use super::{Answers, MAY_STAND, Standing, UNSEEN, terms};
 use crate::agents::Agent;
 use crate::applications::registry::Flow;
 use crate::config::Enforcement;
