@@ -525,23 +525,18 @@ impl View {
         true
     }
 
-    /// A host shows something of itself at its port. There is room for so much at each port, and in all.
+    /// A host shows something of itself at its port, which `owner` is known to have. There is room for so much at
+    /// each port, and in all.
     pub(crate) fn welcome(
         &mut self,
         now: Time,
-        what: Shown,
+        (what, owner): (Shown, Option<NodeId>),
         host: NodeId,
         limits: &Limits,
     ) -> Welcome {
-        if let Some(at) = self.shown.get_mut(&host).and_then(|shown| shown.get_mut(&what)) {
-            *at = now;
-            return Welcome::Known;
-        }
-        let owner = match what {
-            Shown::Address(address) => self.host_at(address),
-            Shown::Ethernet(address) => self.host_with(address),
-        };
         if owner.is_some() {
+            let shown = self.shown.get_mut(&host).and_then(|shown| shown.get_mut(&what));
+            shown.into_iter().for_each(|at| *at = now);
             return Welcome::Known;
         }
         let shown = self.shown.get(&host).into_iter().flatten();

@@ -314,9 +314,9 @@ impl Policy for Sdtcp {
             }
             return;
         }
-        for notice in core::mem::take(&mut self.notices) {
-            self.notified(network, notice, out);
-        }
+        let mut notices = core::mem::take(&mut self.notices);
+        notices.drain(..).for_each(|notice| self.notified(network, notice, out));
+        self.notices = notices; // its room
         for (link, is_new) in core::mem::take(&mut self.changed) {
             self.divide_anew(network, link, is_new, out);
         }

@@ -11,6 +11,9 @@ use units::Rate;
 
 use crate::filling::{Filler, Paths};
 
+/// What a flow has while nothing has stopped it; it keeps that where no link limits it.
+const GROWS: Rate = Rate::MAX;
+
 /// The max-min fair rate of each flow, given each link's capacity and the links of each flow.
 ///
 /// Rates are whole bits per second, rounded down, and so never exceed any capacity in sum; each
@@ -43,10 +46,10 @@ pub(crate) fn max_min_left(lefts: Vec<u64>, paths: &Paths, caps: &[Rate]) -> (Ve
     bounded.sort_unstable_by_key(|flow| caps[*flow]);
     let mut bounded = bounded.into_iter().peekable();
 
-    let mut rates = vec![None; paths.links.len()];
+    let mut rates = vec![GROWS; paths.links.len()];
     let mut stop = |flow: usize, rate: Rate, links: &mut [Filling]| {
-        if rates[flow].is_none() {
-            rates[flow] = Some(rate);
+        if rates[flow] == GROWS {
+            rates[flow] = rate;
             for used in paths.links.of(flow) {
                 let filling = &mut links[*used as usize];
                 filling.left -= rate.as_bps();
@@ -68,6 +71,9 @@ pub(crate) fn max_min_left(lefts: Vec<u64>, paths: &Paths, caps: &[Rate]) -> (Ve
             continue;
         }
         let rate = Rate::from_bps(queued.left / queued.growing);
+        if rate == GROWS {
+            continue;
+        }
         for &flow in paths.members.of(link) {
             stop(flow as usize, rate, &mut links);
         }
@@ -75,7 +81,6 @@ pub(crate) fn max_min_left(lefts: Vec<u64>, paths: &Paths, caps: &[Rate]) -> (Ve
     for flow in bounded {
         stop(flow, caps[flow], &mut links);
     }
-    let rates = rates.into_iter().map(|rate| rate.unwrap_or(Rate::MAX)).collect();
     (rates, links.into_iter().map(|link| link.left).collect())
 }
 

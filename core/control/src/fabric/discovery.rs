@@ -215,7 +215,7 @@ impl Discovery<'_> {
                 self.view.contradictions.note(self.cx.now, what);
                 return;
             }
-            self.welcome((node, port), end, ethernet, address);
+            self.welcome((node, port), end, ethernet, (address, known));
             if let Some(link) = link {
                 self.view.links[link.index()].seen = Some(self.cx.now);
             }
@@ -240,27 +240,29 @@ impl Discovery<'_> {
         if !self.attach(host, node, port) {
             return;
         }
-        self.welcome((node, port), host, ethernet, address);
+        self.welcome((node, port), host, ethernet, (address, known));
     }
 
-    /// What a host shows of itself at its port is learnt.
+    /// What a host shows of itself at its port is learnt; `owner` is the host that its IP address is known of.
     fn welcome(
         &mut self,
         (node, port): (NodeId, u32),
         host: NodeId,
         ethernet: [u8; 6],
-        address: IpAddr,
+        (address, owner): (IpAddr, Option<NodeId>),
     ) {
         let (now, limits) = (self.cx.now, &self.cx.limits);
-        let is_known = self.view.host_at(address) == Some(host);
-        if !self.cx.learn && !is_known {
+        if !self.cx.learn && owner != Some(host) {
             return self.not_declared((node, port), address);
         }
-        let address = self.view.welcome(now, Shown::Address(address), host, limits);
+        let address = self.view.welcome(now, (Shown::Address(address), owner), host, limits);
         // An address that there is no room for has no place either.
         let both = match address {
             Welcome::Full => [address; 2],
-            _ => [address, self.view.welcome(now, Shown::Ethernet(ethernet), host, limits)],
+            _ => {
+                let shown = (Shown::Ethernet(ethernet), self.view.host_with(ethernet));
+                [address, self.view.welcome(now, shown, host, limits)]
+            }
         };
         if both.contains(&Welcome::New) {
             self.rollout.make_due();
