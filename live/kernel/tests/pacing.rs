@@ -439,33 +439,33 @@ fn hold_until_killed() {
 /// What `pins_that_would_end_with_the_agent_are_refused` starts in another mount namespace.
 #[test]
 #[ignore = "started by pins_that_would_end_with_the_agent_are_refused"]
-fn start_among_borrowed_mounts() {
+fn start_among_mounts_of_its_own() {
     let pins = env::var(HOLD).expect("started with a place").into();
     let refused = Pacer::start(&PacerOptions { pins, ..PacerOptions::default() });
     assert!(matches!(refused, Err(Error::Setting { setting: "pins", .. })), "{:?}", refused.err());
 }
 
-/// A service that systemd shields has a mount namespace that is a slave of the host's.
+/// Mounts of a namespace end with the last process there, as do those of a container with its first.
 #[test]
 fn pins_that_would_end_with_the_agent_are_refused() {
     if !root() {
         return;
     }
     let place = options().pins;
-    fs::create_dir(&place).unwrap();
-    let script = "mount -t tmpfs none \"$1\" && mount --make-shared \"$1\" && \
-                  unshare --mount --propagation slave \"$2\" --ignored --exact \
-                  start_among_borrowed_mounts && umount \"$1\"";
-    let ended = Command::new("unshare")
-        .args(["--mount", "sh", "-c", script, "sh"])
-        .arg(&place)
-        .arg(env::current_exe().unwrap())
-        .env(HOLD, place.join("bpf"))
-        .output()
-        .unwrap();
-    fs::remove_dir(&place).unwrap();
-    let said = String::from_utf8_lossy(&ended.stdout);
-    assert!(ended.status.success() && said.contains("1 passed"), "{said}");
+    let first_of_a_container = ["--pid", "--fork", "--mount-proc"];
+    for more in [&[][..], &["--propagation", "slave"], &first_of_a_container] {
+        let ended = Command::new("unshare")
+            .arg("--mount")
+            .args(more)
+            .arg(env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "start_among_mounts_of_its_own"])
+            .env(HOLD, &place)
+            .output()
+            .unwrap();
+        fs::remove_dir(&place).unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && said.contains("1 passed"), "{more:?}: {said}");
+    }
 }
 
 #[test]
