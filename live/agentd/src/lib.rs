@@ -199,8 +199,8 @@ async fn once(
     let mut moved = std::pin::pin!(settings.controllers.moved(config));
     let (reader, writer) = tokio::io::split(stream);
     let lines = Lines::new(BufReader::new(reader), LINE);
-    let Connection { lines, outgoing } =
-        open.insert(Connection { lines, outgoing: Outgoing::new(writer) });
+    let outgoing = Outgoing::new(writer, settings.openings);
+    let Connection { lines, outgoing } = open.insert(Connection { lines, outgoing });
     let mut reports = vec![host.hello(settings)];
     let mut heard = Instant::now();
     loop {
