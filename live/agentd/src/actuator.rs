@@ -238,7 +238,9 @@ impl Actuator {
         match stopped {
             Ok(kernel::Stopped::Clean) => tracing::info!("all connections let go"),
             Ok(kernel::Stopped::Lingering { held }) => {
-                tracing::warn!(held, "connections are let go with their next acknowledgement");
+                let what = "connections are let go with their next acknowledgement, those that another agent holds \
+                    lower once it lets them go, or as they close";
+                tracing::warn!(held, "{what}");
             }
             Err(error) => tracing::error!(%error, "leases end by themselves"),
         }

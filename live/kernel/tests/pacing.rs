@@ -80,6 +80,30 @@ fn a_lower_rate_of_the_application_stands_and_comes_back() {
     assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
 }
 
+/// Nothing waits for what only the application can end.
+#[test]
+fn a_lower_rate_of_the_application_keeps_no_program_that_stops() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    let options = options();
+    let mut pacer = Pacer::start(&options).unwrap();
+    let stream = rig.stream();
+    pacer.renew(now(), lease(LONG)).unwrap();
+    pacer.pace(&stream.connection, Some(Rate::from_mbps(40))).unwrap();
+    stream.settles(payload(Rate::from_mbps(40)), 3);
+    let own = Rate::from_mbps(10);
+    stream.asks_for(own);
+    stream.settles(own, 3);
+    drop(pacer);
+    // Tests beside this one have programs too, which come and go.
+    let stops = || Pacer::start(&options).unwrap().stop(&[rig.namespace(0)]).unwrap();
+    assert!(eventually(|| stops() == Stopped::Clean));
+    assert!(!options.pins.exists());
+    stream.settles(own, 3);
+}
+
 #[test]
 fn connections_that_were_there_before_are_reached_and_let_go() {
     if !root() {
