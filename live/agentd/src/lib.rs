@@ -102,6 +102,7 @@ pub async fn run(path: &Path) -> Result<(), StartError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let config = settings.tls.as_ref().map(tls::client).transpose()?.map(Arc::new);
+    actuator::leave_out(&mut settings);
     let mut host = Host::start(&settings)?;
     let mut open = None;
     tracing::info!(agent = settings.name, controller = %settings.controllers, "agent ready");
