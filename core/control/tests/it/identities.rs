@@ -206,6 +206,22 @@ fn a_hello_that_can_not_be_is_refused() {
     }
 }
 
+/// Who is refused often hides no other without a word.
+#[test]
+fn how_many_more_agents_were_refused_is_told() {
+    let mut rig = rig();
+    for number in 0..20 {
+        let channel = rig.peer();
+        let identity = format!("z{number}");
+        rig.input(Input::AgentConnected { channel, identity: &identity }).unwrap();
+        rig.input(Input::Reported(channel, &hello("hx", "0.0.0.0", 0))).unwrap_err();
+    }
+    let problems = rig.controller.at(rig.now).status().problems;
+    assert_eq!(problems.iter().filter(|problem| problem.starts_with("agent z")).count(), 16);
+    let more = "4 more refusals of agents have no room here; the log names them";
+    assert!(problems.iter().any(|problem| problem == more), "{problems:?}");
+}
+
 /// On one machine, where nothing else is meant.
 #[test]
 fn an_agent_has_the_loopback_address_that_the_configuration_gives_its_host() {
