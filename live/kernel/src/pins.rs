@@ -7,6 +7,8 @@ use std::iter;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, StatFs, flock, statfs};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -17,6 +19,9 @@ const BPF_FS_MAGIC: u32 = 0xcafe_4a11;
 
 /// A directory beside those of agents that says who mounted the file system.
 const OURS: &str = "mounted-by-watermaster";
+
+/// A process that was killed has its lock until it has ended, which takes it so long at most.
+const DYING: Duration = Duration::from_secs(2);
 
 /// A directory below a BPF file system, held by this value alone.
 #[derive(Debug)]
@@ -108,10 +113,15 @@ impl Lock {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(Error::file(path))?,
         };
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Taken(path.to_owned())),
-            Err(error) => return Err(Error::file(path)(error.into())),
+        let given_up = Instant::now() + DYING;
+        while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            if error != rustix::io::Errno::WOULDBLOCK {
+                return Err(Error::file(path)(error.into()));
+            }
+            if Instant::now() > given_up {
+                return Err(Error::Taken(path.to_owned()));
+            }
+            thread::sleep(DYING / 20);
         }
         let lock = Self(file);
         let locked = lock.0.metadata().map_err(Error::file(path))?;

@@ -434,6 +434,23 @@ fn what_two_have_held_nobody_holds_once_both_are_done() {
     }
 }
 
+/// A process that was killed a moment ago still has its pins.
+#[test]
+fn the_next_waits_for_one_that_is_about_to_end() {
+    if !root() {
+        return;
+    }
+    let options = options();
+    let dying = Pacer::start(&options).unwrap();
+    let next = thread::scope(|scope| {
+        let next = scope.spawn(|| Pacer::start(&options));
+        thread::sleep(Duration::from_millis(300));
+        drop(dying);
+        next.join().unwrap()
+    });
+    assert_eq!(next.unwrap().stop(&[]).unwrap(), Stopped::Clean);
+}
+
 const HOLD: &str = "WATERMASTER_TEST_HOLD";
 /// What it prints once the kernel has its limit.
 const HELD: &str = "the connection is held";
