@@ -186,6 +186,38 @@ fn the_end_of_a_lease_lifts_the_limit() {
     assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
 }
 
+/// To the moment, on however busy a machine: each look is between two readings of the clock.
+#[test]
+fn a_limit_ends_with_its_lease_neither_sooner_nor_later() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    let mut pacer = Pacer::start(&options()).unwrap();
+    let idle = rig.idle();
+    let span = Span::from_millis(500);
+    loop {
+        let begin = now();
+        pacer.renew(begin, Lease { epoch: 1, span }).unwrap();
+        pacer.pace(&idle.connection, Some(FAST)).unwrap();
+        let (end, mut held) = (begin + span, 0);
+        loop {
+            let before = now();
+            idle.talk();
+            if statistics(&pacer, &idle.connection).pacing.is_none() {
+                assert!(now() >= end, "{} too soon", end.since(now()));
+                break;
+            }
+            assert!(before < end, "held {} too late", before.since(end));
+            held += 1;
+        }
+        if held > 10 {
+            break;
+        }
+    }
+    assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
+}
+
 /// Where a frame takes longer than that at the least rate: a sender that waited six seconds for its turn would
 /// hear as late of the end of its limit.
 #[test]
