@@ -13,13 +13,36 @@ TARGET = re.compile(r"`make ([\w-]+)`")
 RUN = set(re.findall(r"^run (?:env \w+=\S+ )?make ([\w-]+)", (ROOT / ".ci/run").read_text(), re.M))
 
 
+def is_compiled(path):
+    """Whether a crate has the file: as its root, or because a file that it has names it by `mod`."""
+    if path.name in ("lib.rs", "main.rs") or path.parent.name == "tests":
+        return True
+    folder, name = path.parent, path.stem
+    if name == "mod":
+        folder, name = folder.parent, folder.name
+    named = re.compile(rf"((?:^[ \t]*#\[.*\]\n)*)^[ \t]*(?:pub(?:\(.*\))? )?mod {name};", re.M)
+    for holder in [folder / "lib.rs", folder / "main.rs", folder / "mod.rs", folder.with_suffix(".rs")]:
+        found = named.search(code(holder)) if holder.is_file() and holder != path else None
+        if found and not is_left_out(found.group(1)) and is_compiled(holder):
+            return True
+    return False
+
+
+def code(path):
+    return re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+
+
+def is_left_out(attributes):
+    return "#[cfg" in attributes.replace("#[cfg(test)]", "")
+
+
 def is_test(file, name):
     """Whether `file` has a test `name` that is run: with others, or by `make faults`."""
-    text = (ROOT / file).read_text() if (ROOT / file).is_file() else ""
+    text = code(ROOT / file) if (ROOT / file).is_file() and is_compiled(ROOT / file) else ""
     found = re.search(rf"((?:^[ \t]*(?:#\[.*\]|///?.*)\n)+)[ \t]*(?:pub )?(?:async )?fn {name}\b", text, re.M)
     attributes = found.group(1) if found else ""
     is_run = "#[ignore" not in attributes or file.startswith("cli/tests/faults/")
-    return re.search(r"#\[(tokio::)?test\b", attributes) and is_run
+    return re.search(r"^[ \t]*#\[(tokio::)?test\b", attributes, re.M) and is_run and not is_left_out(attributes)
 
 
 def faults():

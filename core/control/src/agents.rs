@@ -11,6 +11,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use model::{Caps, NodeId};
 use protocol::Connection;
@@ -22,7 +23,7 @@ use crate::contradictions::Contradictions;
 use crate::failures::{Failures, Thing, caps_of, class_of, gap_of};
 use crate::left::Left;
 use crate::message::{ChannelId, Refusal};
-use crate::view::{View, is_unicast, numbered};
+use crate::view::{View, is_on_wires, is_unicast, numbered};
 
 use agent::Lease;
 pub(crate) use agent::{Agent, Moment};
@@ -273,7 +274,12 @@ impl Agents {
                 );
                 return Err(Refusal { field: "hosts", reason, busy: true });
             }
-            if let Some(address) = host.addresses.iter().find(|address| !is_unicast(**address)) {
+            // That of loopback is every machine's, unless the configuration says whose it is: all is on one then.
+            let is_own = |address: &&IpAddr| {
+                is_on_wires(**address)
+                    || is_unicast(**address) && known.is_some() && view.host_at(**address) == known
+            };
+            if let Some(address) = host.addresses.iter().find(|address| !is_own(address)) {
                 return refuse(
                     "hosts.addresses",
                     format!("{address} is no host's; give it one of its own"),

@@ -13,16 +13,28 @@ const OVER: Span = Span::from_secs(600);
 #[derive(Default)]
 pub(crate) struct Contradictions<const MOST: usize> {
     seen: BTreeMap<String, Time>,
+    /// How many had to make room before they were over, and when one had to last.
+    more: (u64, Time),
 }
 
 impl<const MOST: usize> Contradictions<MOST> {
     /// Notes one that was seen at `now`; at [`Time::NEVER`] it stays.
     pub(crate) fn note(&mut self, now: Time, what: String) {
         if self.seen.len() >= MOST && !self.seen.contains_key(&what) {
-            let oldest = self.seen.iter().min_by_key(|(_, at)| **at).map(|(what, _)| what.clone());
-            oldest.map(|what| self.seen.remove(&what));
+            let oldest = self.seen.iter().min_by_key(|(_, at)| **at);
+            if let Some((what, at)) = oldest.map(|(what, at)| (what.clone(), *at)) {
+                self.seen.remove(&what);
+                if now.since(at) <= OVER {
+                    self.more = (self.more(now) + 1, now);
+                }
+            }
         }
         self.seen.insert(what, now);
+    }
+
+    /// How many more stood of late than are kept; one that comes again counts again.
+    pub(crate) fn more(&self, now: Time) -> u64 {
+        if now.since(self.more.1) <= OVER { self.more.0 } else { 0 }
     }
 
     /// Those that stand.
@@ -33,6 +45,7 @@ impl<const MOST: usize> Contradictions<MOST> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
     use alloc::vec::Vec;
 
     use super::*;
@@ -47,8 +60,11 @@ mod tests {
         told.note(at(2), "a".into());
         assert_eq!(list(&told, 601), ["a", "b"]);
         told.note(at(3), "c".into());
-        assert_eq!(list(&told, 602), ["a", "c"]);
+        assert_eq!((list(&told, 602), told.more(at(602))), (vec!["a".into(), "c".into()], 1));
         assert_eq!(list(&told, 603), ["c"]);
+        assert_eq!(told.more(at(604)), 0);
+        told.note(at(604), "e".into());
+        assert_eq!(told.more(at(604)), 0, "what made room was over");
         told.note(Time::NEVER, "d".into());
         assert_eq!(list(&told, 9_000), ["d"]);
     }

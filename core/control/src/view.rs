@@ -641,6 +641,11 @@ pub(crate) fn is_unicast(address: IpAddr) -> bool {
         && address != IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
+/// Whether packets of other machines can come from there.
+pub(crate) fn is_on_wires(address: IpAddr) -> bool {
+    is_unicast(address) && !address.to_canonical().is_loopback()
+}
+
 /// Finds the two directions of each cable: the n-th link each way between two nodes.
 fn pair(topology: &model::Topology, links: &mut [LinkView]) {
     let mut open: BTreeMap<(NodeId, NodeId), Vec<LinkId>> = BTreeMap::new();

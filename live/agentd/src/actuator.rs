@@ -1,5 +1,6 @@
 //! Executes operations through the kernel, and hands on what it tells.
 
+use std::io::ErrorKind;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use agent::{Failure, Happening, Operation, PortNumber};
@@ -14,11 +15,17 @@ use crate::StartError;
 use crate::delay::Delays;
 use crate::settings::{Interface, Settings};
 
+/// What to do about a namespace that was left out, or is gone.
+const NAMESPACE: &str =
+    "make it with `ip netns add` and start the agent again, or remove it from the configuration";
+
 /// What is attached to the kernel.
 pub struct Actuator {
     pacer: Pacer,
     switch: Option<Switch>,
     namespaces: Vec<Namespace>,
+    /// Those of them of which the log says that they are gone.
+    gone: Vec<bool>,
     /// By [`PortNumber`].
     ports: Vec<Interface>,
     delays: Option<Delays>,
@@ -51,6 +58,32 @@ pub fn namespaces(settings: &Settings) -> Result<Vec<Namespace>, StartError> {
     let namespaces = names.into_iter().map(open).collect::<Result<_, _>>()?;
     settings.ports.iter().try_for_each(|port| open(&port.namespace).map(drop))?;
     Ok(namespaces)
+}
+
+/// Leaves out the hosts and interfaces whose namespace isn't there, and says so: the others are governed. Where no host
+/// would be left, none is left out, and the start tells why it can't be.
+pub fn leave_out(settings: &mut Settings) {
+    let is_absent = |name: &Option<String>| {
+        let found = name.as_deref().map(Namespace::named);
+        matches!(found, Some(Err(Error::File { source, .. })) if source.kind() == ErrorKind::NotFound)
+    };
+    if settings.hosts.iter().all(|host| is_absent(&host.namespace)) {
+        return;
+    }
+    let keep = |what: &str, name: &str, namespace: &Option<String>| {
+        let absent = is_absent(namespace);
+        if absent {
+            let namespace = namespace.as_deref().unwrap_or_default();
+            tracing::error!(
+                namespace,
+                remedy = NAMESPACE,
+                "{what} {name} is left out: its namespace is not there"
+            );
+        }
+        !absent
+    };
+    settings.hosts.retain(|host| keep("host", &host.host.name, &host.namespace));
+    settings.ports.retain(|port| keep("interface", &port.interface, &port.namespace));
 }
 
 /// What is wrong with the control group or the pins that the configuration names.
@@ -100,7 +133,8 @@ impl Actuator {
         }
         let ports = settings.ports.clone();
         let (lost, delays) = (vec![0; ports.len()], Delays::wanted());
-        Ok(Self { pacer, switch: None, namespaces, ports, delays, hidden: false, lost })
+        let gone = vec![false; namespaces.len()];
+        Ok(Self { pacer, switch: None, namespaces, gone, ports, delays, hidden: false, lost })
     }
 
     /// Takes over the connections that exist, and makes the interfaces ports.
@@ -180,11 +214,22 @@ impl Actuator {
         Ok(agent::Agent::new(ports.collect(), true).after(self.pacer.leases(), limits))
     }
 
-    /// Whether all that is governed is still there.
+    /// Whether all that is governed is still there. Of a namespace that isn't the log says so, once.
     ///
     /// # Errors
     /// A control group or an interface isn't, or what the kernel says.
-    pub fn stands(&self) -> Result<(), Error> {
+    pub fn stands(&mut self) -> Result<(), Error> {
+        for (namespace, said) in self.namespaces.iter().zip(&mut self.gone) {
+            let gone = !namespace.stands();
+            if gone && !*said {
+                let (namespace, what) = (
+                    namespace.path().display(),
+                    "a namespace is gone, or another has taken its place",
+                );
+                tracing::error!(%namespace, remedy = NAMESPACE, "{what}");
+            }
+            *said = gone;
+        }
         self.pacer.stands()?;
         self.switch.as_ref().map_or(Ok(()), Switch::stands)
     }
@@ -238,7 +283,9 @@ impl Actuator {
         match stopped {
             Ok(kernel::Stopped::Clean) => tracing::info!("all connections let go"),
             Ok(kernel::Stopped::Lingering { held }) => {
-                tracing::warn!(held, "connections are let go with their next acknowledgement");
+                let what = "connections are let go with their next acknowledgement, those that another agent holds \
+                    lower once it lets them go, or as they close";
+                tracing::warn!(held, "{what}");
             }
             Err(error) => tracing::error!(%error, "leases end by themselves"),
         }
@@ -458,6 +505,36 @@ mod tests {
         let port = actuator.switch.as_mut().unwrap().port(PORT).unwrap();
         assert_eq!(port.options().segment, Bytes::new(8_960));
         actuator.stop();
+    }
+
+    /// A host that was removed takes none of the others with it.
+    #[test]
+    fn a_namespace_that_is_gone_is_told_and_left_out() {
+        let (Some(rig), Some(other)) = (Rig::new(), Rig::new()) else { return };
+        let mut settings = rig.settings("http://127.0.0.1:1");
+        let mut more = other.settings("http://127.0.0.1:1");
+        more.hosts[0].host.name = "h2".into();
+        settings.hosts.append(&mut more.hosts);
+        settings.ports.append(&mut more.ports);
+        let mut actuator = Actuator::start(&settings).unwrap();
+        let look = |actuator: &mut Actuator| logged(|| actuator.stands().unwrap()).1;
+        assert_eq!(look(&mut actuator), "");
+        let gone = other.name.clone();
+        drop(other);
+        let said = look(&mut actuator);
+        assert!(said.contains("a namespace is gone") && said.contains(&gone), "{said}");
+        assert_eq!(look(&mut actuator), "", "it is said already");
+        actuator.stop();
+        let said = logged(|| leave_out(&mut settings)).1;
+        assert!(said.contains("host h2 is left out") && said.contains("interface lo is"), "{said}");
+        assert_eq!((settings.hosts.len(), settings.ports.len()), (1, 1));
+        let mut actuator = Actuator::start(&settings).unwrap();
+        actuator.attach(&settings).unwrap();
+        actuator.stop();
+        // The start itself says that none is there.
+        drop(rig);
+        leave_out(&mut settings);
+        assert_eq!(settings.hosts.len(), 1);
     }
 
     #[test]

@@ -102,6 +102,7 @@ pub async fn run(path: &Path) -> Result<(), StartError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let config = settings.tls.as_ref().map(tls::client).transpose()?.map(Arc::new);
+    actuator::leave_out(&mut settings);
     let mut host = Host::start(&settings)?;
     let mut open = None;
     tracing::info!(agent = settings.name, controller = %settings.controllers, "agent ready");
@@ -199,8 +200,8 @@ async fn once(
     let mut moved = std::pin::pin!(settings.controllers.moved(config));
     let (reader, writer) = tokio::io::split(stream);
     let lines = Lines::new(BufReader::new(reader), LINE);
-    let Connection { lines, outgoing } =
-        open.insert(Connection { lines, outgoing: Outgoing::new(writer) });
+    let outgoing = Outgoing::new(writer, settings.openings);
+    let Connection { lines, outgoing } = open.insert(Connection { lines, outgoing });
     let mut reports = vec![host.hello(settings)];
     let mut heard = Instant::now();
     loop {

@@ -18,10 +18,10 @@ const MANY: usize = 16 << 20;
 /// that a controller may have waiting for an agent (16 MiB) stay below it.
 const MOST: usize = 4 * MANY;
 const SECOND: Duration = Duration::from_secs(1);
-/// So many openings and closings are told in a second: fewer than a controller takes of reports if
-/// `limits.reports_per_second` isn't set, so that nothing else waits or is refused because of them. Anybody who can send a
-/// packet through a watched port makes as many as he likes.
-const SEEN: usize = 800;
+/// So many openings and closings are told in a second, unless the configuration says otherwise: fewer than a controller
+/// takes of reports if `limits.reports_per_second` isn't set, so that nothing else waits or is refused because of them.
+/// Anybody who can send a packet through a watched port makes as many as he likes.
+pub const SEEN: usize = 800;
 /// So many of each wait for their second: where a watch begins, all connections that go on open at once.
 const LATER: usize = 4096;
 /// A controller that takes nothing for so long is taken for dead.
@@ -30,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What ports see of connections, second by second.
 #[derive(Debug)]
 struct Seen {
+    /// So many are told in a second.
+    most: usize,
     /// When the second began that runs.
     since: Instant,
     told: usize,
@@ -40,9 +42,9 @@ struct Seen {
 }
 
 impl Seen {
-    fn new() -> Self {
+    fn new(most: usize) -> Self {
         let later = VecDeque::new();
-        Self { since: Instant::now(), told: 0, left_out: 0, later, waiting: [0; 2] }
+        Self { most, since: Instant::now(), told: 0, left_out: 0, later, waiting: [0; 2] }
     }
 
     /// Openings have a room, and closings.
@@ -66,7 +68,7 @@ impl Seen {
         if self.since.elapsed() >= SECOND {
             self.go_on();
         }
-        let next = (self.told < SEEN).then(|| self.later.pop_front()).flatten()?;
+        let next = (self.told < self.most).then(|| self.later.pop_front()).flatten()?;
         self.told += 1;
         *self.room(&next) -= 1;
         Some(next)
@@ -77,8 +79,8 @@ impl Seen {
         (self.since, self.told) = (Instant::now(), 0);
         let left_out = std::mem::take(&mut self.left_out);
         if left_out > 0 {
-            let remedy =
-                "look at who opens so many; of those left out only what is declared is governed";
+            let remedy = "look at who opens so many, or raise `openings_per_second`; of those left out only what is \
+                 declared is governed";
             let what = "more connections opened or closed at watched interfaces than are told";
             tracing::warn!(left_out, remedy, "{what}");
         }
@@ -103,8 +105,8 @@ pub struct Outgoing<W> {
 }
 
 impl<W: AsyncWrite + Unpin> Outgoing<W> {
-    /// With nothing that waits.
-    pub fn new(writer: W) -> Self {
+    /// With nothing that waits, for so many openings and closings in a second.
+    pub fn new(writer: W, openings: usize) -> Self {
         Self {
             writer,
             waiting: Vec::new(),
@@ -112,7 +114,7 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
             lost: 0,
             sampled: Time::ZERO,
             sample: (None, 0),
-            seen: Seen::new(),
+            seen: Seen::new(openings),
             moved: Instant::now(),
         }
     }
@@ -227,7 +229,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_waits_goes_out_in_order_and_silence_is_broken() {
         let (ours, mut theirs) = tokio::io::duplex(10);
-        let mut outgoing = Outgoing::new(ours);
+        let mut outgoing = Outgoing::new(ours, SEEN);
         let report = Report::Applied { epoch: 1, sequence: 2 };
         outgoing.tell(&report).unwrap();
         let reading = async {
@@ -263,7 +265,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_ended_and_has_no_room_is_counted() {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
-        let mut outgoing = Outgoing::new(ours);
+        let mut outgoing = Outgoing::new(ours, SEEN);
         let processes = vec![Process::Cgroup("x".repeat(1 << 10))];
         let end = |port| ([10, 0, 0, 1], port).into();
         let connection = protocol::Connection { source: end(1), destination: end(2) };
@@ -298,8 +300,14 @@ mod tests {
     /// it. As many as go on when a watch begins are told one second after the other, and closings among them.
     #[tokio::test(start_paused = true)]
     async fn openings_keep_nothing_else_waiting() {
+        openings_wait_for_their_second(SEEN).await;
+        // Where the controller takes more.
+        openings_wait_for_their_second(2 * SEEN).await;
+    }
+
+    async fn openings_wait_for_their_second(most: usize) {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
-        let mut outgoing = Outgoing::new(ours);
+        let mut outgoing = Outgoing::new(ours, most);
         let end = |port| ([10, 0, 0, 1], port).into();
         let connection = protocol::Connection { source: end(1), destination: end(2) };
         let (opened, closed) = (Report::Opened { connection }, Report::Closed { connection });
@@ -310,7 +318,7 @@ mod tests {
         outgoing.tell(&closed).unwrap();
         tokio::time::sleep(SECOND).await;
         let log = logged(|| outgoing.tell(&applied).unwrap()).1;
-        assert!(log.contains(&format!("left_out={}", 17_000 - SEEN - LATER)), "{log}");
+        assert!(log.contains(&format!("left_out={}", 17_000 - most - LATER)), "{log}");
         let mut lines = Lines::new(BufReader::new(theirs), 2 << 20);
         let (mut told, began) = (Vec::new(), Instant::now());
         while told.last() != Some(&closed) {
@@ -320,17 +328,17 @@ mod tests {
             }
         }
         let before = told.iter().position(|said| *said == applied);
-        assert_eq!(before, Some(2 * SEEN), "those of two seconds");
-        assert_eq!(told.len(), SEEN + LATER + 2);
+        assert_eq!(before, Some(2 * most), "those of two seconds");
+        assert_eq!(told.len(), most + LATER + 2);
         // The second of those that wait has begun.
-        assert_eq!(began.elapsed().as_secs(), (LATER / SEEN) as u64);
+        assert_eq!(began.elapsed().as_secs(), (LATER / most) as u64);
     }
 
     /// What is in no part of a sample counts as gone.
     #[tokio::test(start_paused = true)]
     async fn a_sample_is_told_whole_or_not_at_all() {
         let (ours, _theirs) = tokio::io::duplex(1 << 20);
-        let mut outgoing = Outgoing::new(ours);
+        let mut outgoing = Outgoing::new(ours, SEEN);
         let processes = vec![Process::Cgroup("x".repeat(1 << 20))];
         let end = |port| ([10, 0, 0, 1], port).into();
         let connection = protocol::Connection { source: end(1), destination: end(2) };
@@ -360,7 +368,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_was_left_out_is_told_by_who_leaves() {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
-        let mut outgoing = Outgoing::new(ours);
+        let mut outgoing = Outgoing::new(ours, SEEN);
         outgoing.lost = 7;
         outgoing.tell(&Report::Left {}).unwrap();
         while !outgoing.waiting.is_empty() {
@@ -375,7 +383,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn answers_are_never_left_out_and_what_waits_is_bounded() {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
-        let mut outgoing = Outgoing::new(ours);
+        let mut outgoing = Outgoing::new(ours, SEEN);
         let sample = Report::Connections { sampled_ns: Time::ZERO, connections: Vec::new() };
         let failed = |sequence| Report::Failed {
             epoch: 1,

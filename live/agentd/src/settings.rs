@@ -12,6 +12,8 @@ use units::{Bytes, Rate};
 use wire::controllers::Controllers;
 use wire::{settings, tls};
 
+use crate::outgoing::SEEN;
+
 type Read<T> = Result<T, DocumentError>;
 
 /// Largest configuration file, in octets.
@@ -33,6 +35,8 @@ pub struct Settings {
     pub log_json: bool,
     /// Whose connections, and where what survives is kept.
     pub pacer: kernel::PacerOptions,
+    /// So many connections that ports see open and close are told in a second.
+    pub openings: usize,
     /// The hosts that it acts for.
     pub hosts: Vec<Acting>,
     /// The interfaces that it acts at.
@@ -91,6 +95,7 @@ impl Settings {
         let formats = [("text", false), ("json", true)];
         let log_json = root.or("log", false, |v| v.choice(&formats))?;
         let pacer = read_pacer(&mut root, &name)?;
+        let openings = root.or("openings_per_second", SEEN, |v| v.integer(1..=1_000_000))?;
         let hosts = root.need("host", "a [[host]] table")?;
         let hosts = match hosts.list(MOST)? {
             none if none.is_empty() => {
@@ -109,7 +114,7 @@ impl Settings {
         let ports = ports.collect::<Read<_>>()?;
         root.done()?;
         let file = file.to_owned();
-        Ok(Self { file, name, controllers, tls, log_json, pacer, hosts, ports })
+        Ok(Self { file, name, controllers, tls, log_json, pacer, openings, hosts, ports })
     }
 }
 

@@ -301,6 +301,9 @@ pub enum PinError {
     /// There is none.
     #[error("there is no recording \"{0}\"; `watermaster recordings list` names them")]
     Unknown(String),
+    /// It can't be replayed.
+    #[error("the first part of \"{0}\" is gone: it can't be replayed; pin one that is whole")]
+    Headless(String),
     /// Too much is kept.
     #[error(
         "{0} bytes would be kept, and there may be {1}: as many as recordings have room; let another one go, or \
@@ -373,6 +376,10 @@ impl Recordings {
         if files.is_empty() {
             let known = kept.contains_key(name);
             return if known { Ok(()) } else { Err(PinError::Unknown(name.to_owned())) };
+        }
+        let first = file_name(name, 0);
+        if ![&self.0.directory, &directory].iter().any(|folder| folder.join(&first).exists()) {
+            return Err(PinError::Headless(name.to_owned()));
         }
         let place = |file: &PathBuf| directory.join(file.file_name().unwrap_or_default());
         let fresh: Vec<_> = files.iter().filter(|file| !place(file).exists()).collect();
@@ -549,6 +556,9 @@ mod tests {
         says(&mut files, "a", 3);
         assert!(matches!(recordings.pin("epoch-000002"), Err(PinError::Unknown(_))));
         assert!(matches!(recordings.pin("../x"), Err(PinError::Unknown(_))));
+        written(folder.path(), &["epoch-000003.002.record"], 0);
+        assert!(matches!(recordings.pin("epoch-000003"), Err(PinError::Headless(_))));
+        fs::remove_file(folder.path().join("epoch-000003.002.record")).unwrap();
         recordings.pin("epoch-000001").unwrap();
         says(&mut files, "a", 9);
         let kept: Vec<_> = (0..3).map(|part| file_name("epoch-000001", part)).collect();

@@ -45,6 +45,14 @@ struct {
 	__type(value, __u64);
 } held SEC(".maps");
 
+// Whether the agent has stopped and there was no other: nobody brings back what stood before something lower.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} alone SEC(".maps");
+
 // Connections that have ended, until they are asked for; as large as the agent says.
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -109,6 +117,13 @@ static __always_inline __u64 payload(struct tcp_sock *tp, const struct wm_connec
 	return rate < UNLIMITED - 1 ? rate : UNLIMITED - 1;
 }
 
+static __always_inline bool is_alone(void)
+{
+	__u32 only = 0;
+	__u64 *value = bpf_map_lookup_elem(&alone, &only);
+	return value && *value;
+}
+
 // What SO_MAX_PACING_RATE must become; 0: it may stay.
 static __always_inline __u32 decide(struct tcp_sock *tp, struct wm_socket *own, bool governed)
 {
@@ -133,6 +148,9 @@ static __always_inline __u32 decide(struct tcp_sock *tp, struct wm_socket *own, 
 		}
 		own->under = 0;
 	}
+	// Then what is lower is the application's own.
+	if (own->under && is_alone())
+		own->under = 0;
 	struct wm_limit *limit = governed ? bpf_map_lookup_elem(&limits, &name) : 0;
 	if (limit && holds(limit->epoch)) {
 		if (!own->applied)

@@ -74,6 +74,12 @@ impl Namespace {
         &self.path
     }
 
+    /// Whether it is still what is found there.
+    pub fn stands(&self) -> bool {
+        let there = fs::metadata(&self.path).map(|about| about.ino());
+        matches!((there, self.inode()), (Ok(there), Ok(own)) if there == own)
+    }
+
     /// Its inode, as statistics name it.
     ///
     /// # Errors

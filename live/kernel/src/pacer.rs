@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use libbpf_rs::query::{LinkInfo, LinkInfoIter, LinkTypeInfo, ProgInfoIter};
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, ProgInfoIter};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, OpenObject};
 use protocol::Connection;
 use units::{Bytes, Rate, Span, Time};
@@ -66,8 +66,9 @@ pub struct Limit {
 pub enum Stopped {
     /// No connection is held, and nothing is left.
     Clean,
-    /// Connections in namespaces that it couldn't reach are still held. The programs stay to let
-    /// them go, each with its next acknowledgement; stop again to remove them.
+    /// Connections are still held: in namespaces that it couldn't reach, or lower by another agent, which gives them
+    /// back as they were. The programs stay to let them go, each with its next acknowledgement, or once the other has
+    /// let it go; stop again to remove them.
     Lingering {
         /// How many.
         held: u64,
@@ -126,17 +127,21 @@ impl Pacer {
         let around = path.ancestors().take_while(|group| group.starts_with(&root));
         let around: Vec<u64> = around.filter_map(number).collect();
         let governs_all = number(&root) == Some(*identity);
+        let is_rival = |group: &u64| governs_all || around.contains(group);
+        self.others().filter(is_rival).count()
+    }
+
+    /// The control groups that programs of other agents govern.
+    fn others(&self) -> impl Iterator<Item = u64> {
         let programs = ProgInfoIter::default().filter(|program| program.name == "govern");
         let programs: Vec<u32> = programs.map(|program| program.id).collect();
         let own = self.link.info().map(|info| info.id).ok();
-        let is_rival = |link: &LinkInfo| match &link.info {
-            LinkTypeInfo::Cgroup(of) => governs_all || around.contains(&of.cgroup_id),
-            _ => false,
-        };
-        LinkInfoIter::default()
-            .filter(|link| Some(link.id) != own && programs.contains(&link.prog_id))
-            .filter(is_rival)
-            .count()
+        let others = LinkInfoIter::default()
+            .filter(move |link| Some(link.id) != own && programs.contains(&link.prog_id));
+        others.filter_map(|link| match link.info {
+            LinkTypeInfo::Cgroup(of) => Some(of.cgroup_id),
+            _ => None,
+        })
     }
 
     /// Whether the control group is still there.
@@ -274,6 +279,10 @@ impl Pacer {
         for limit in self.limits()? {
             self.forget(&key(&limit.connection)?)?;
         }
+        let is_alone = u64::from(self.others().next().is_none());
+        map(&self.object, "alone")
+            .update(&0_u32.to_ne_bytes(), &is_alone.to_ne_bytes(), MapFlags::ANY)
+            .map_err(Error::bpf("say whether there are other agents"))?;
         for namespace in namespaces {
             self.adopt(namespace)?;
         }

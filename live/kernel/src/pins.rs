@@ -3,8 +3,12 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::iter;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::process;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, StatFs, flock, statfs};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -15,6 +19,9 @@ const BPF_FS_MAGIC: u32 = 0xcafe_4a11;
 
 /// A directory beside those of agents that says who mounted the file system.
 const OURS: &str = "mounted-by-watermaster";
+
+/// A process that was killed has its lock until it has ended, which takes it so long at most.
+const DYING: Duration = Duration::from_secs(2);
 
 /// A directory below a BPF file system, held by this value alone.
 #[derive(Debug)]
@@ -32,12 +39,10 @@ impl Pins {
     pub(crate) fn at(root: &Path, name: &str) -> Result<Self, Error> {
         fs::create_dir_all(root).map_err(Error::file(root))?;
         if !is_bpf(root)? {
-            let mounts = Path::new("/proc/self/mountinfo");
-            let listed = fs::read_to_string(mounts).map_err(Error::file(mounts))?;
-            let absolute = fs::canonicalize(root).map_err(Error::file(root))?;
-            if is_borrowed(&listed, &absolute) {
+            if !outlives_us() {
                 const REMEDY: &str = "what this process mounts there would end with it, and limits \
-                    would not; have it mounted beforehand, as packaging/run-watermaster-bpf.mount does";
+                    would not; have it mounted beforehand, outside of this mount namespace, as \
+                    packaging/run-watermaster-bpf.mount does";
                 return Err(Error::Setting { setting: "pins", remedy: REMEDY });
             }
             mount("bpf", root, "bpf", MountFlags::empty(), None)
@@ -108,10 +113,15 @@ impl Lock {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(Error::file(path))?,
         };
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Taken(path.to_owned())),
-            Err(error) => return Err(Error::file(path)(error.into())),
+        let given_up = Instant::now() + DYING;
+        while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            if error != rustix::io::Errno::WOULDBLOCK {
+                return Err(Error::file(path)(error.into()));
+            }
+            if Instant::now() > given_up {
+                return Err(Error::Taken(path.to_owned()));
+            }
+            thread::sleep(DYING / 20);
         }
         let lock = Self(file);
         let locked = lock.0.metadata().map_err(Error::file(path))?;
@@ -134,46 +144,23 @@ fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     read().map_err(Error::file(directory))
 }
 
-/// Whether the mount that `path` lies on comes from another mount namespace, as for services that
-/// systemd shields: what is mounted here isn't seen there. `listed` is `/proc/self/mountinfo`
-/// (proc_pid_mountinfo(5)).
-fn is_borrowed(listed: &str, path: &Path) -> bool {
-    let mounts = listed.lines().filter_map(|line| {
-        let (fields, _) = line.split_once(" - ")?;
-        let mut fields = fields.split(' ').skip(4);
-        let point = Path::new(fields.next()?);
-        path.starts_with(point)
-            .then(|| (point.as_os_str().len(), fields.any(|field| field.starts_with("master:"))))
-    });
-    // Of mounts over each other the last one counts.
-    mounts.max_by_key(|(length, _)| *length).is_some_and(|(_, borrowed)| borrowed)
+/// Whether our mount namespace is that of the first process, or, where that may not be looked at, of the eldest
+/// from which this one stems and that may be. Any other may end with us, and all that is mounted in it: a service's
+/// that systemd shields, one of `unshare`, a container's in which we are the first.
+fn outlives_us() -> bool {
+    let own = process::id();
+    let namespace = |process| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    let parent = |process: &u32| {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+    };
+    let eldest = iter::successors(Some(own), parent).chain([1]);
+    let eldest = eldest.filter(|process| *process != own).filter_map(namespace).last();
+    eldest.is_some() && eldest == namespace(own)
 }
 
 fn is_bpf(path: &Path) -> Result<bool, Error> {
     let StatFs { f_type, .. } =
         statfs(path).map_err(|error| Error::file(path)(io::Error::from(error)))?;
     Ok(f_type == i64::from(BPF_FS_MAGIC))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mount_namespace_that_ends_with_the_process_is_known() {
-        let host = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda rw\n\
-                    30 22 0:24 / /run rw,nosuid shared:5 - tmpfs tmpfs rw\n";
-        let service = "80 79 8:1 / / ro,relatime shared:201 master:1 - ext4 /dev/sda rw\n\
-                       90 80 0:24 / /run ro,nosuid shared:205 master:5 - tmpfs tmpfs rw\n\
-                       91 90 0:24 /watermaster /run/watermaster rw shared:206 master:5 - tmpfs tmpfs rw\n";
-        let container = "50 49 254:0 / / rw,relatime - ext4 /dev/vda rw\n";
-        let pins = Path::new("/run/watermaster/bpf");
-        assert!(!is_borrowed(host, pins));
-        assert!(is_borrowed(service, pins));
-        assert!(!is_borrowed(container, pins));
-        // Only the mount that it lies on counts.
-        let own = format!("{service}92 91 0:50 / /run/watermaster/bpf rw - bpf bpf rw\n");
-        assert!(!is_borrowed(&own, &pins.join("agent")));
-        assert!(is_borrowed(&own, Path::new("/run/watermaster/bpffs")));
-    }
 }

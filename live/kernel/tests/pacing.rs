@@ -80,6 +80,30 @@ fn a_lower_rate_of_the_application_stands_and_comes_back() {
     assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
 }
 
+/// Nothing waits for what only the application can end.
+#[test]
+fn a_lower_rate_of_the_application_keeps_no_program_that_stops() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    let options = options();
+    let mut pacer = Pacer::start(&options).unwrap();
+    let stream = rig.stream();
+    pacer.renew(now(), lease(LONG)).unwrap();
+    pacer.pace(&stream.connection, Some(Rate::from_mbps(40))).unwrap();
+    stream.settles(payload(Rate::from_mbps(40)), 3);
+    let own = Rate::from_mbps(10);
+    stream.asks_for(own);
+    stream.settles(own, 3);
+    drop(pacer);
+    // Tests beside this one have programs too, which come and go.
+    let stops = || Pacer::start(&options).unwrap().stop(&[rig.namespace(0)]).unwrap();
+    assert!(eventually(|| stops() == Stopped::Clean));
+    assert!(!options.pins.exists());
+    stream.settles(own, 3);
+}
+
 #[test]
 fn connections_that_were_there_before_are_reached_and_let_go() {
     if !root() {
@@ -159,6 +183,38 @@ fn the_end_of_a_lease_lifts_the_limit() {
     let end = at + Span::from_millis(200);
     assert_eq!((pacer.sweep(end).unwrap(), pacer.limits().unwrap()), (1, vec![]));
     stream.exceeds(FAST);
+    assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
+}
+
+/// To the moment, on however busy a machine: each look is between two readings of the clock.
+#[test]
+fn a_limit_ends_with_its_lease_neither_sooner_nor_later() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    let mut pacer = Pacer::start(&options()).unwrap();
+    let idle = rig.idle();
+    let span = Span::from_millis(500);
+    loop {
+        let begin = now();
+        pacer.renew(begin, Lease { epoch: 1, span }).unwrap();
+        pacer.pace(&idle.connection, Some(FAST)).unwrap();
+        let (end, mut held) = (begin + span, 0);
+        loop {
+            let before = now();
+            idle.talk();
+            if statistics(&pacer, &idle.connection).pacing.is_none() {
+                assert!(now() >= end, "{} too soon", end.since(now()));
+                break;
+            }
+            assert!(before < end, "held {} too late", before.since(end));
+            held += 1;
+        }
+        if held > 10 {
+            break;
+        }
+    }
     assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
 }
 
@@ -410,6 +466,23 @@ fn what_two_have_held_nobody_holds_once_both_are_done() {
     }
 }
 
+/// A process that was killed a moment ago still has its pins.
+#[test]
+fn the_next_waits_for_one_that_is_about_to_end() {
+    if !root() {
+        return;
+    }
+    let options = options();
+    let dying = Pacer::start(&options).unwrap();
+    let next = thread::scope(|scope| {
+        let next = scope.spawn(|| Pacer::start(&options));
+        thread::sleep(Duration::from_millis(300));
+        drop(dying);
+        next.join().unwrap()
+    });
+    assert_eq!(next.unwrap().stop(&[]).unwrap(), Stopped::Clean);
+}
+
 const HOLD: &str = "WATERMASTER_TEST_HOLD";
 /// What it prints once the kernel has its limit.
 const HELD: &str = "the connection is held";
@@ -439,33 +512,33 @@ fn hold_until_killed() {
 /// What `pins_that_would_end_with_the_agent_are_refused` starts in another mount namespace.
 #[test]
 #[ignore = "started by pins_that_would_end_with_the_agent_are_refused"]
-fn start_among_borrowed_mounts() {
+fn start_among_mounts_of_its_own() {
     let pins = env::var(HOLD).expect("started with a place").into();
     let refused = Pacer::start(&PacerOptions { pins, ..PacerOptions::default() });
     assert!(matches!(refused, Err(Error::Setting { setting: "pins", .. })), "{:?}", refused.err());
 }
 
-/// A service that systemd shields has a mount namespace that is a slave of the host's.
+/// Mounts of a namespace end with the last process there, as do those of a container with its first.
 #[test]
 fn pins_that_would_end_with_the_agent_are_refused() {
     if !root() {
         return;
     }
     let place = options().pins;
-    fs::create_dir(&place).unwrap();
-    let script = "mount -t tmpfs none \"$1\" && mount --make-shared \"$1\" && \
-                  unshare --mount --propagation slave \"$2\" --ignored --exact \
-                  start_among_borrowed_mounts && umount \"$1\"";
-    let ended = Command::new("unshare")
-        .args(["--mount", "sh", "-c", script, "sh"])
-        .arg(&place)
-        .arg(env::current_exe().unwrap())
-        .env(HOLD, place.join("bpf"))
-        .output()
-        .unwrap();
-    fs::remove_dir(&place).unwrap();
-    let said = String::from_utf8_lossy(&ended.stdout);
-    assert!(ended.status.success() && said.contains("1 passed"), "{said}");
+    let first_of_a_container = ["--pid", "--fork", "--mount-proc"];
+    for more in [&[][..], &["--propagation", "slave"], &first_of_a_container] {
+        let ended = Command::new("unshare")
+            .arg("--mount")
+            .args(more)
+            .arg(env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "start_among_mounts_of_its_own"])
+            .env(HOLD, &place)
+            .output()
+            .unwrap();
+        fs::remove_dir(&place).unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && said.contains("1 passed"), "{more:?}: {said}");
+    }
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub(crate) const OPENFLOW: &str = "127.0.0.1:6653";
 pub(crate) const SOCKET: &str = "controller.sock";
 /// The agent's name.
 pub(crate) const AGENT: &str = "lab";
-/// One agent speaks for all hosts here.
+/// One agent speaks for all hosts here, and nobody is a stranger.
 const REPORTS_PER_SECOND: u32 = 1_000_000;
 
 /// The controller's file, with `policy` as the body of its table.
@@ -173,7 +173,8 @@ pub(crate) fn agent(
 ) -> String {
     let mss = mss.get();
     let mut text = format!(
-        "name = \"{AGENT}\"\ncontroller = \"{controller}\"\ncgroup = \"{}\"\npins = \"{}\"\n",
+        "name = \"{AGENT}\"\ncontroller = \"{controller}\"\ncgroup = \"{}\"\npins = \"{}\"\n\
+         openings_per_second = {REPORTS_PER_SECOND}\n",
         group.display(),
         pins.display()
     );
@@ -278,6 +279,10 @@ mod tests {
         let recorder = controller.recorder.unwrap();
         assert_eq!((&*recorder.directory, recorder.files), (Path::new("/r\"\\ä"), 10_000));
         assert_eq!((agent.hosts.len(), agent.ports.len()), (6, 10));
+        assert_eq!(
+            (agent.openings, controller.control.limits.reports_per_second),
+            (1_000_000, 1_000_000)
+        );
         let segments = (controller.control.mss, agent.ports.iter().map(|port| port.mss).max());
         assert_eq!(segments, (Bytes::new(8960), Some(Bytes::new(8960))));
         assert!(controller.control.switches.is_empty() && controller.listen.openflow.is_none());

@@ -387,6 +387,12 @@ impl Answers<'_> {
             }
         }
         problems.extend(self.agents.lost.iter(self.now).cloned());
+        let more = self.agents.lost.more(self.now);
+        if more > 0 {
+            problems.push(format!(
+                "{more} more refusals of agents have no room here; the log names them"
+            ));
+        }
         problems.extend(self.unattended());
         for (node, switch) in self.switches.iter() {
             let meters = switch.meters.connections();

@@ -14,7 +14,7 @@ use crate::decider::Decider;
 use crate::fabric::frame::{Content, Frame, make_question};
 use crate::fabric::rollout::Rollout;
 use crate::fabric::switches::{PortView, Switches};
-use crate::view::{Shown, View, Welcome, is_unicast};
+use crate::view::{Shown, View, Welcome, is_on_wires};
 
 /// A discovered link that so many probes in a row didn't cross is gone.
 pub(crate) const PROBES: u64 = 3;
@@ -196,7 +196,7 @@ impl Discovery<'_> {
     /// A host shows itself at a port.
     pub(crate) fn locate(&mut self, node: NodeId, port: u32, ethernet: [u8; 6], address: IpAddr) {
         let usable = ethernet[0] & 1 == 0 && ethernet != [0; 6];
-        if !usable || !is_unicast(address) {
+        if !usable || !is_on_wires(address) {
             return;
         }
         let known = self.view.host_at(address);

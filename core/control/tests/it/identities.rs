@@ -192,6 +192,8 @@ fn a_hello_that_can_not_be_is_refused() {
         ),
         (hello("hx", "255.255.255.255", 0), "hosts.addresses: 255.255.255.255 is no host's"),
         (hello("hx", "0.0.0.0", 0), "hosts.addresses: 0.0.0.0 is no host's"),
+        (hello("hx", "127.0.0.1", 0), "hosts.addresses: 127.0.0.1 is no host's"),
+        (hello("h1", "::1", 0), "hosts.addresses: ::1 is no host's"),
         (hello("s-2a", "10.9.9.9", 0), "hosts.name: s-2a is what a switch is called"),
         (hello("h0", "10.9.9.9", 0), "hosts: another agent acts for h0"),
         (
@@ -202,6 +204,36 @@ fn a_hello_that_can_not_be_is_refused() {
         let said = refused(&report);
         assert!(said.starts_with(wanted), "{said}");
     }
+}
+
+/// Who is refused often hides no other without a word.
+#[test]
+fn how_many_more_agents_were_refused_is_told() {
+    let mut rig = rig();
+    for number in 0..20 {
+        let channel = rig.peer();
+        let identity = format!("z{number}");
+        rig.input(Input::AgentConnected { channel, identity: &identity }).unwrap();
+        rig.input(Input::Reported(channel, &hello("hx", "0.0.0.0", 0))).unwrap_err();
+    }
+    let problems = rig.controller.at(rig.now).status().problems;
+    assert_eq!(problems.iter().filter(|problem| problem.starts_with("agent z")).count(), 16);
+    let more = "4 more refusals of agents have no room here; the log names them";
+    assert!(problems.iter().any(|problem| problem == more), "{problems:?}");
+}
+
+/// On one machine, where nothing else is meant.
+#[test]
+fn an_agent_has_the_loopback_address_that_the_configuration_gives_its_host() {
+    let shape = Shape::racks(2);
+    let tcp = policy::by_name("tcp", &policy::Parameters::default()).unwrap();
+    let mut config = shape.config("tcp", tcp, true);
+    config.hosts[0].addresses = vec!["127.0.0.1".parse().unwrap()];
+    let mut rig = Rig::new(&shape, config, 1);
+    let channel = rig.peer();
+    rig.input(Input::AgentConnected { channel, identity: "h0" }).unwrap();
+    let done = rig.input(Input::Reported(channel, &hello("h0", "127.0.0.1", 0)));
+    assert_eq!(done.map_err(|refusal| refusal.to_string()), Ok(()));
 }
 
 /// What an agent says that it couldn't do was asked of it.
