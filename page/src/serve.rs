@@ -263,8 +263,42 @@ mod tests {
             "v1/explain/../status",
             "v1/explain/",
             "v1/explain/a//b",
+            "v1/explain/./a",
+            "v1/explain/a/..",
+            "v1/explain",
+            "v1/status/",
+            "v1/orders",
+            "v1/events",
+            "v1/recordings",
+            "/v1/status",
+            "V1/status",
+            "v1%2fstatus",
+            "v1/flows#",
         ] {
             assert!(!is_question(path), "{path}");
         }
+    }
+
+    #[tokio::test]
+    async fn only_get_passes() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let server = Server::bind(0, "the page".into(), None).await.unwrap();
+        let (address, url) = (server.shared.address, server.url());
+        let path = url.split_once(&address.to_string()).unwrap().1.to_owned();
+        let running = tokio::spawn(server.run());
+        for method in ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"] {
+            for question in ["", "v1/status"] {
+                let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+                let request = format!(
+                    "{method} {path}{question} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
+                );
+                stream.write_all(request.as_bytes()).await.unwrap();
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).await.unwrap();
+                let is_refused = answer.starts_with("HTTP/1.1 405");
+                assert_eq!(is_refused, method != "GET", "{method} {question}: {answer}");
+            }
+        }
+        running.abort();
     }
 }
