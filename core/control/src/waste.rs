@@ -50,8 +50,13 @@ impl Waste {
         self.rest.is_some()
     }
 
-    /// It counts as if it had wasted so many samples; whether it gives way.
-    pub(crate) fn waste(&mut self, wasted: u32) -> bool {
+    /// It begins, and flows of its application have wasted so many samples; whether it gives way.
+    pub(crate) fn begin(&mut self, wasted: u32) -> bool {
+        wasted > 0 && self.waste(wasted)
+    }
+
+    /// It has wasted so many samples; whether it gives way.
+    fn waste(&mut self, wasted: u32) -> bool {
         self.wasted = wasted.min(PATIENCE + DOUBLED);
         self.rest = self.wasted.checked_sub(PATIENCE).map(|doubled| 1 << doubled);
         self.gives_way()

@@ -144,7 +144,7 @@ struct Debt {
     unseen: Span,
     /// When something was added to that last, as [`Context::awake`].
     unseen_at: Time,
-    /// How many samples a flow of it had wasted that gave way, and when the last one did, as [`Context::awake`].
+    /// The most samples that a flow of it had wasted when it gave way or ended, and when, as [`Context::awake`].
     wasted: u32,
     wasted_at: Time,
 }
@@ -219,16 +219,18 @@ impl Ledger {
         debt.is_some_and(|debt| debt.unseen >= cx.sample * UNSEEN)
     }
 
-    /// How many samples flows of an application have wasted, if one gave way because of it lately.
+    /// The most samples that a flow of an application had wasted when it gave way or ended, for as long as that stands.
     pub(crate) fn wasted(&self, cx: &Context, of: &str) -> u32 {
         let debt = self.debts.get(of).filter(|debt| stands(cx, debt.wasted_at));
         debt.map_or(0, |debt| debt.wasted)
     }
 
-    /// A flow of an application gives way, which has wasted so many.
+    /// A flow of an application gives way or ends, which has wasted so many.
     pub(crate) fn note_wasted(&mut self, cx: &Context, of: &Arc<str>, wasted: u32) {
-        let debt = self.debt(of);
-        (debt.wasted, debt.wasted_at) = (wasted, cx.awake);
+        if wasted > self.wasted(cx, of) {
+            let debt = self.debt(of);
+            (debt.wasted, debt.wasted_at) = (wasted, cx.awake);
+        }
     }
 
     /// A flow of an application that an agent would have told of was seen, and has ended.

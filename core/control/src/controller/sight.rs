@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use model::{Declared, FlowId, Measured, NodeId};
+use model::{Declared, FlowId, LEAST_RATE, Measured, NodeId};
 use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Bytes, Rate, Time};
@@ -66,8 +66,7 @@ impl Controller {
         let Some(flow) = self.registry.flow(id) else {
             return;
         };
-        let (selector, ends) = (flow.selector, flow.ends);
-        let src = ends.0;
+        let (selector, (src, _)) = (flow.selector, flow.ends);
         let of = self.registry.application_of(id).cloned();
         let is_doubted =
             of.as_ref().is_some_and(|of| self.registry.ledger.is_doubted(&self.context, of));
@@ -75,12 +74,10 @@ impl Controller {
             self.set_parked(id, true);
         }
         let wasted = of.as_ref().map_or(0, |of| self.registry.ledger.wasted(&self.context, of));
-        if self.registry.flow_mut(id).is_some_and(|flow| flow.waste.waste(wasted)) {
-            // It is let use its links, no more: so it can't take them by being named anew.
-            let path = self.view.capacities(ends, id);
-            let limit = path.into_iter().map(|(_, capacity)| used(capacity)).min();
+        if self.registry.flow_mut(id).is_some_and(|flow| flow.waste.begin(wasted)) {
+            // Else a new name would set free who is held back.
             let now = self.context.now;
-            self.intend(id, |wanted| wanted.set_limit(now, limit));
+            self.intend(id, |wanted| wanted.set_limit(now, Some(LEAST_RATE)));
             self.set_parked(id, true);
         }
         let is_anothers = || of.is_none() || self.registry.declared_by(&selector) != of.as_ref();

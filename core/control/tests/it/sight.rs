@@ -17,8 +17,16 @@ fn rig(tenants: Vec<Tenant>) -> (Rig, ChannelId) {
 }
 
 fn rig_of(shape: &Shape, tenants: Vec<Tenant>) -> (Rig, ChannelId) {
-    let policy = policy::by_name("smsf", &policy::Parameters::default()).unwrap();
-    let mut config = shape.config("smsf", policy, true);
+    rig_with(shape, "smsf", tenants)
+}
+
+fn rig_under(policy: &str) -> (Rig, ChannelId) {
+    rig_with(&Shape::racks(1), policy, vec![])
+}
+
+fn rig_with(shape: &Shape, policy: &str, tenants: Vec<Tenant>) -> (Rig, ChannelId) {
+    let made = policy::by_name(policy, &policy::Parameters::default()).unwrap();
+    let mut config = shape.config(policy, made, true);
     config.tenants = tenants;
     let mut rig = Rig::new(shape, config, 1);
     let agent = rig.agent("a", &[0]);
@@ -133,13 +141,7 @@ fn what_sends_nothing_holds_nobody_either() {
 /// Under each policy that serves one flow before another, in how many of these samples a small flow held a large one,
 /// where in a sample it sends so much and so much waits for it.
 fn samples_held(policy: &str, flows: u64, sends: impl Fn(u64) -> (u64, u64)) -> Vec<u64> {
-    let shape = Shape::racks(1);
-    let made = policy::by_name(policy, &policy::Parameters::default()).unwrap();
-    let mut rig = Rig::new(&shape, shape.config(policy, made, true), 1);
-    let agent = rig.agent("a", &[0]);
-    for _ in 0..12 {
-        sample(&mut rig, agent, &[]);
-    }
+    let (mut rig, agent) = rig_under(policy);
     rig.start("slow", "job");
     for flow in 0..flows {
         rig.flow("slow", "job", flow, connection(0, 1, 1), Some(2_000 * MB)).unwrap();
@@ -200,6 +202,50 @@ fn who_alternates_holds_others_no_longer_than_it_sends_twice() {
             assert!(held <= 2 * sent + 24, "{policy}, {fast}, {slow}: {held}, sent in {sent}");
         }
     }
+}
+
+/// Flows of whom has wasted its turn give way from their beginning, and have the least rate meanwhile.
+#[test]
+fn slow_flows_under_new_names_hold_nobody() {
+    let (mut rig, agent) = rig_under("sff");
+    rig.start("slow", "job");
+    declare(&mut rig, "real", 2, 30_000 * MB);
+    let (mut seconds, mut real) = (0, 0);
+    for second in 0..60_u64 {
+        let port = 1000 + u16::try_from(second / 2).unwrap();
+        if second % 2 == 0 {
+            rig.flow("slow", "job", second, connection(0, 1, port), Some(MB)).unwrap();
+            let given = rig.why("slow", "job", second).flow.intended_bps;
+            let is_least = given == Some(model::LEAST_RATE);
+            assert!(second < 8 || is_least, "{second}: {given:?}");
+        }
+        let is_held = held(&rig, "real").is_some();
+        seconds += usize::from(is_held);
+        real += if is_held { 1_500 } else { 12 * MB };
+        let slow = (connection(0, 1, port), 10_000 * (1 + second % 2), 1, None);
+        sample(&mut rig, agent, &[slow, (connection(0, 1, 2), real, MB, None)]);
+        if second % 2 == 1 {
+            let (job, flow) = ("job".into(), (second - 1).to_string());
+            rig.declare("slow", Declaration::FlowComplete { job, flow }).unwrap();
+        }
+    }
+    assert!(seconds <= 8, "{seconds}");
+}
+
+/// What a flow was held to when nobody saw it sends is over once it is seen.
+#[test]
+fn who_comes_back_is_held_to_nothing_of_before() {
+    let (mut rig, agent) = rig(vec![]);
+    declare(&mut rig, "small", 1, MB);
+    declare(&mut rig, "large", 2, 100 * MB);
+    let small = (connection(0, 1, 1), 1_000, 1, None);
+    for waits in [1, 0, 0] {
+        sample(&mut rig, agent, &[small, (connection(0, 1, 2), 1_000, waits, None)]);
+    }
+    assert!(held(&rig, "large").is_some(), "it rests, and keeps its limit");
+    rig.declare("small", Declaration::JobComplete { job: "job".into() }).unwrap();
+    sample(&mut rig, agent, &[(connection(0, 1, 2), MB, 1, None)]);
+    assert_eq!(held(&rig, "large"), None);
 }
 
 /// Many flows of a job fill a link together, each with a small part of it.
