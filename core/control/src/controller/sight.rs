@@ -68,17 +68,21 @@ impl Controller {
         };
         let (selector, (src, _)) = (flow.selector, flow.ends);
         let of = self.registry.application_of(id).cloned();
-        let is_doubted =
-            of.as_ref().is_some_and(|of| self.registry.ledger.is_doubted(&self.context, of));
-        if is_doubted && self.agents.would_report(&self.context, src) {
-            self.set_parked(id, true);
-        }
-        let wasted = of.as_ref().map_or(0, |of| self.registry.ledger.wasted(&self.context, of));
-        if self.registry.flow_mut(id).is_some_and(|flow| flow.waste.begin(wasted)) {
-            // Else a new name would set free who is held back.
-            let now = self.context.now;
-            self.intend(id, |wanted| wanted.set_limit(now, Some(LEAST_RATE)));
-            self.set_parked(id, true);
+        let reports = self.agents.would_report(&self.context, src);
+        if let Some(of) = of.as_ref().filter(|_| reports) {
+            let ledger = &self.registry.ledger;
+            let is_doubted = ledger.is_doubted(&self.context, of);
+            let wasted = ledger.wasted(&self.context, of);
+            let flow = self.registry.flow_mut(id);
+            let gives_way = flow.is_some_and(|flow| flow.waste.begin(wasted));
+            if gives_way {
+                // Else a new name would set free who is held back.
+                let now = self.context.now;
+                self.intend(id, |wanted| wanted.set_limit(now, Some(LEAST_RATE)));
+            }
+            if is_doubted || gives_way {
+                self.set_parked(id, true);
+            }
         }
         let is_anothers = || of.is_none() || self.registry.declared_by(&selector) != of.as_ref();
         if selector.is_exact() && is_anothers() {
