@@ -43,6 +43,7 @@ use crate::message::{Closing, Input, Output, Refusal};
 use crate::orders::Orders;
 use crate::status::Counters;
 use crate::view::View;
+use crate::waste::Links;
 
 /// The controller.
 pub struct Controller {
@@ -54,6 +55,8 @@ pub struct Controller {
     registry: Registry,
     decider: Decider,
     desired: Desired,
+    /// What goes over links, as far as agents tell.
+    links: Links,
     agents: Agents,
     switches: Switches,
     rollout: Rollout,
@@ -109,6 +112,7 @@ impl Controller {
             registry: Registry::new(tenants),
             decider: Decider::new(config.policy_name, config.policy),
             desired: Desired::default(),
+            links: Links::default(),
             agents: Agents::new(config.acting),
             switches: Switches::new(&context, capping.map(|switch| switch.node).collect()),
             rollout: Rollout::default(),

@@ -34,6 +34,7 @@ pub mod record;
 mod replay;
 mod status;
 mod view;
+mod waste;
 
 pub use config::{
     Config, ConfigError, Enforcement, GRACE, HostConfig, LEASE, LEASES, Limits, PERIODS,

@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
-use model::{Buffer, LinkId, LinkSpec, Network, NodeId, NodeKind};
+use model::{Buffer, FlowId, LinkId, LinkSpec, Network, NodeId, NodeKind};
 use protocol::Connection;
 use units::{Rate, Span, Time};
 
@@ -252,6 +252,12 @@ impl View {
         let mut path = Vec::new();
         self.network.path(from, to, key, &mut path);
         path
+    }
+
+    /// The links of a flow's path, and what each carries.
+    pub(crate) fn capacities(&self, ends: (NodeId, NodeId), flow: FlowId) -> Vec<(LinkId, Rate)> {
+        let path = self.path(ends, u64::from(flow.0)).into_iter();
+        path.map(|link| (link, self.network.topology().link(link).spec.capacity)).collect()
     }
 
     /// The first switch of a path.

@@ -48,9 +48,15 @@ enum Lie {
     Forge,
     /// It declares all that it sends as a flow of its connection, and tiny ones of the same connection beside it.
     Cover,
+    /// It says what is so, over several connections, and sends next to nothing until the others have ended.
+    Crawl,
 }
 
-const LIES: [Lie; 6] = [Lie::Rename, Lie::Split, Lie::Rush, Lie::HoldBack, Lie::Forge, Lie::Cover];
+const LIES: [Lie; 7] =
+    [Lie::Rename, Lie::Split, Lie::Rush, Lie::HoldBack, Lie::Forge, Lie::Cover, Lie::Crawl];
+
+/// What who crawls sends over each connection.
+const CRAWL: Rate = Rate::from_bps(80_000);
 
 /// The job of what an adversary declares beside what it sends.
 const BESIDE: &str = "beside";
@@ -232,6 +238,12 @@ impl Play {
                 }
             }
             Lie::Rush => drop(self.open(tenant, bytes, chance.random_range(1..100_000))),
+            Lie::Crawl => {
+                let ways = chance.random_range(1..4);
+                for _ in 0..ways {
+                    self.open(tenant, bytes / ways, bytes / ways);
+                }
+            }
             Lie::HoldBack | Lie::Forge | Lie::Cover => drop(self.open(tenant, bytes, bytes)),
         }
     }
@@ -315,9 +327,12 @@ impl Play {
     fn shares(&self) -> Vec<(usize, u16, u64)> {
         let mut all = Vec::new();
         for (number, tenant) in self.tenants.iter().enumerate() {
+            let waits_for = |other: &Tenant| other.lie != Lie::Crawl && other.ended.is_none();
+            let crawls = tenant.lie == Lie::Crawl && self.tenants.iter().any(waits_for);
             for (port, _) in tenant.sockets.iter().filter(|(_, (left, _))| *left > 0) {
                 let limit = self.limits.get(&connection(tenant.host, *port, self.sink));
                 let most = limit.map_or(MBPS * MB, |rate| rate.as_bps());
+                let most = if crawls { most.min(CRAWL.as_bps()) } else { most };
                 all.push((most / 8 / 10, number, *port));
             }
         }

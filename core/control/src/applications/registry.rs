@@ -26,6 +26,7 @@ use crate::contradictions::Contradictions;
 use crate::desired::LetGo;
 use crate::gauge::Gauge;
 use crate::message::ChannelId;
+use crate::waste::Waste;
 
 /// An application.
 #[derive(Default)]
@@ -117,8 +118,10 @@ pub(crate) struct Flow {
     pub(crate) scale: Option<u8>,
     /// Its SYN or FIN was told to the policy.
     pub(crate) open: bool,
-    /// Nobody sees that it sends: the policy isn't told of it.
+    /// Nobody sees that it sends, or it gives way: the policy isn't told of it.
     pub(crate) parked: bool,
+    /// What it makes of being let send.
+    pub(crate) waste: Waste,
     /// That nobody saw it stands against its application already.
     pub(crate) noted: bool,
     /// When a report showed last that something is sent or waits, as [`Context::awake`].
@@ -155,6 +158,7 @@ impl Flow {
             scale: None,
             open: false,
             parked: false,
+            waste: Waste::default(),
             noted: false,
             busy: None,
             told_by: None,
@@ -188,6 +192,11 @@ impl Flow {
     /// Whether a report has shown that it sends, or of a stream that there is its connection.
     pub(crate) fn is_seen(&self) -> bool {
         self.busy.is_some() || self.size.is_none() && self.heard.is_some()
+    }
+
+    /// Whether the policy isn't told of it because nobody sees that it sends.
+    pub(crate) const fn is_missing(&self) -> bool {
+        self.parked && !self.waste.gives_way()
     }
 
     /// Whether the last report showed that it sends, or of a stream that there is its connection.
@@ -799,6 +808,7 @@ impl Registry {
             return;
         };
         let (since, left, selector) = (flow.since, flow.left, flow.selector);
+        let wasted = flow.waste.wasted;
         let (seen, noted, lived) = (flow.is_seen(), flow.noted, cx.now.since(flow.since));
         let carriers: Vec<Connection> = self.carriers(&selector).collect();
         let since_last = let_go.since(flow.let_go, capacity);
@@ -808,6 +818,7 @@ impl Registry {
             let share = Share { since, left, most };
             self.ledger.ended(cx, *connection, &of, share, shared, capacity);
         }
+        self.ledger.note_wasted(cx, &of, wasted);
         if seen {
             self.ledger.note_seen(cx, &of);
         } else if !noted {
@@ -841,7 +852,7 @@ impl Registry {
     pub(crate) fn is_taken(&self, declared: &Selector, application: &str, ends: [&str; 2]) -> bool {
         let is_real = |id: &FlowId| {
             let is_other = self.application_of(*id).is_some_and(|name| **name != *application);
-            is_other && !(declared.is_exact() && self.flow(*id).is_some_and(|flow| flow.parked))
+            is_other && !(declared.is_exact() && self.flow(*id).is_some_and(Flow::is_missing))
         };
         if self.declared_by(declared).is_some_and(|of| **of == *application) {
             return false;

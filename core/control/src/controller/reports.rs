@@ -469,6 +469,7 @@ impl Controller {
             self.raise(&of);
         }
         self.tell_pairs(sampled, &pairs);
+        self.judge_waste(reports);
         self.end_vanished(channel);
         self.forget_silent();
         refused.map_or(Ok(()), Err)
@@ -555,6 +556,12 @@ impl Controller {
     ) -> Option<Arc<str>> {
         self.join(report.connection, before, is_over);
         let lied = self.settle(report, before);
+        let last = self
+            .view
+            .ends(&report.connection)
+            .and_then(|ends| self.desired.delivered_before(ends, &report.connection, Time::NEVER));
+        let last = last.unwrap_or(before);
+        self.note_use(report, report.delivered_bytes - last.min(report.delivered_bytes));
         let noted = self.registry.joins.note(&self.context, report);
         // What a connection of several flows delivers can't be told apart.
         let carried = self.registry.carried_by(&report.connection);
@@ -570,18 +577,14 @@ impl Controller {
             return lied;
         }
         let carried = Vec::from(carried);
-        let last = self
-            .view
-            .ends(&report.connection)
-            .and_then(|ends| self.desired.delivered_before(ends, &report.connection, Time::NEVER));
         let sends = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO
-            || last.is_some_and(|last| report.delivered_bytes > last);
+            || report.delivered_bytes > last;
         for id in carried {
             if let Some(flow) = self.registry.flow_mut(id) {
                 flow.hear(&self.context);
                 if sends {
                     flow.busy = Some(self.context.awake);
-                    self.unpark(id);
+                    self.see(id);
                 }
             }
         }
@@ -656,8 +659,8 @@ impl Controller {
             if flow.owner.is_none() {
                 continue;
             }
-            if flow.parked && flow.is_busy(&self.context) {
-                self.unpark(*id);
+            if flow.is_busy(&self.context) {
+                self.see(*id);
             }
             let Some(flow) = self.registry.flow(*id) else {
                 continue;

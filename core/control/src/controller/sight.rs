@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use model::{Declared, FlowId, Measured, NodeId};
+use model::{Declared, FlowId, LEAST_RATE, Measured, NodeId};
 use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Bytes, Rate, Time};
@@ -13,6 +13,7 @@ use units::{Bytes, Rate, Time};
 use super::Controller;
 use crate::agents::Moment;
 use crate::applications::registry::Flow;
+use crate::waste::used;
 
 impl Controller {
     /// Takes in whose the source of a reported connection is. Flows of others on it end.
@@ -67,10 +68,21 @@ impl Controller {
         };
         let (selector, (src, _)) = (flow.selector, flow.ends);
         let of = self.registry.application_of(id).cloned();
-        let is_doubted =
-            of.as_ref().is_some_and(|of| self.registry.ledger.is_doubted(&self.context, of));
-        if is_doubted && self.agents.would_report(&self.context, src) {
-            self.set_parked(id, true);
+        let reports = self.agents.would_report(&self.context, src);
+        if let Some(of) = of.as_ref().filter(|_| reports) {
+            let ledger = &self.registry.ledger;
+            let is_doubted = ledger.is_doubted(&self.context, of);
+            let wasted = ledger.wasted(&self.context, of);
+            let flow = self.registry.flow_mut(id);
+            let gives_way = flow.is_some_and(|flow| flow.waste.begin(wasted));
+            if gives_way {
+                // Else a new name would set free who is held back.
+                let now = self.context.now;
+                self.intend(id, |wanted| wanted.set_limit(now, Some(LEAST_RATE)));
+            }
+            if is_doubted || gives_way {
+                self.set_parked(id, true);
+            }
         }
         let is_anothers = || of.is_none() || self.registry.declared_by(&selector) != of.as_ref();
         if selector.is_exact() && is_anothers() {
@@ -80,7 +92,7 @@ impl Controller {
                 let is_other = name.is_some() && name != of.as_ref();
                 let denied =
                     name.is_some_and(|name| self.registry.owners.deny(&selector.connection, name));
-                is_other && (denied || self.registry.flow(*id).is_some_and(|flow| flow.parked))
+                is_other && (denied || self.registry.flow(*id).is_some_and(Flow::is_missing))
             };
             for other in others.filter(is_ghost).collect::<Vec<_>>() {
                 self.disown(other);
@@ -99,7 +111,7 @@ impl Controller {
         }
     }
 
-    /// Nobody sees that a flow sends: it ends for the policy. What it is held to stays.
+    /// Nobody sees that a flow sends, or it gives way: it ends for the policy. What it is held to stays.
     fn park(&mut self, id: FlowId) {
         let Some(flow) = self.registry.flow(id) else {
             return;
@@ -132,13 +144,20 @@ impl Controller {
         }
     }
 
-    /// A flow is seen: the policy counts on it again.
-    pub(super) fn unpark(&mut self, id: FlowId) {
-        if self.registry.flow(id).is_none_or(|flow| !flow.parked) {
-            return;
+    /// A flow is seen: the policy counts on it again, unless it gives way.
+    pub(super) fn see(&mut self, id: FlowId) {
+        if self.registry.flow(id).is_some_and(Flow::is_missing) {
+            self.unpark(id);
         }
+    }
+
+    /// The policy counts on a flow again.
+    fn unpark(&mut self, id: FlowId) {
         self.set_parked(id, false);
         self.registry.note_late(&self.context, id);
+        // It enters without a limit.
+        let now = self.context.now;
+        self.intend(id, |wanted| wanted.set_limit(now, None));
         if let Some(request) = self.registry.declared(id) {
             self.tell(request);
         }
@@ -173,6 +192,59 @@ impl Controller {
         let idle: Vec<FlowId> = flows.filter(|(_, flow)| is_idle(flow)).map(|(id, _)| id).collect();
         for id in idle {
             self.park(id);
+        }
+    }
+
+    /// A connection has carried so much since it was reported last: so much was made of its flows being let send.
+    pub(super) fn note_use(&mut self, report: &ConnectionReport, carried: Bytes) {
+        let flows = Vec::from(self.registry.carried_by(&report.connection));
+        let first = flows.first().and_then(|id| Some((*id, self.registry.flow(*id)?.ends)));
+        let Some((first, ends)) = first else {
+            return;
+        };
+        let limits = flows.iter().map(|id| self.desired.intention(*id).limit());
+        let limit = limits.reduce(|sum, more| Some(sum? + more?)).flatten();
+        let waits = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO;
+        let mut gives_way = true;
+        for id in flows {
+            if let Some(flow) = self.registry.flow_mut(id) {
+                flow.waste.note(carried, report.unsent_bytes > Bytes::ZERO);
+                gives_way &= flow.waste.gives_way();
+            }
+        }
+        for (link, capacity) in self.view.capacities(ends, first) {
+            let is_held = limit.is_some_and(|limit| limit < used(capacity));
+            self.links.note(&self.context, link, carried, gives_way, is_held && waits);
+        }
+    }
+
+    /// Has flows of reported connections give way that leave their links idle while others wait for them, and no longer
+    /// where they have something to send.
+    pub(super) fn judge_waste(&mut self, reports: &[ConnectionReport]) {
+        let carried = reports.iter().flat_map(|of| self.registry.carried_by(&of.connection));
+        for id in carried.copied().collect::<Vec<_>>() {
+            let (limit, cx) = (self.desired.intention(id).limit(), &self.context);
+            let Some(of) = self.registry.application_of(id).cloned() else {
+                continue;
+            };
+            let wasted = self.registry.ledger.wasted(cx, &of);
+            let Some(flow) = self.registry.flow_mut(id) else {
+                continue;
+            };
+            let path = self.view.capacities(flow.ends, id);
+            let narrowest = path.iter().map(|(_, capacity)| *capacity).min();
+            let is_let = limit.is_none_or(|limit| narrowest.is_some_and(|of| limit >= used(of)));
+            let leads = is_let && !flow.parked;
+            if !flow.waste.judge(cx, (leads, wasted), &path, &self.links) {
+                continue;
+            }
+            if flow.waste.gives_way() {
+                let wasted = flow.waste.wasted;
+                self.registry.ledger.note_wasted(cx, &of, wasted);
+                self.park(id);
+            } else {
+                self.unpark(id);
+            }
         }
     }
 

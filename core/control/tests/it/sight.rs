@@ -17,8 +17,16 @@ fn rig(tenants: Vec<Tenant>) -> (Rig, ChannelId) {
 }
 
 fn rig_of(shape: &Shape, tenants: Vec<Tenant>) -> (Rig, ChannelId) {
-    let policy = policy::by_name("smsf", &policy::Parameters::default()).unwrap();
-    let mut config = shape.config("smsf", policy, true);
+    rig_with(shape, "smsf", tenants)
+}
+
+fn rig_under(policy: &str) -> (Rig, ChannelId) {
+    rig_with(&Shape::racks(1), policy, vec![])
+}
+
+fn rig_with(shape: &Shape, policy: &str, tenants: Vec<Tenant>) -> (Rig, ChannelId) {
+    let made = policy::by_name(policy, &policy::Parameters::default()).unwrap();
+    let mut config = shape.config(policy, made, true);
     config.tenants = tenants;
     let mut rig = Rig::new(shape, config, 1);
     let agent = rig.agent("a", &[0]);
@@ -128,6 +136,136 @@ fn what_sends_nothing_holds_nobody_either() {
     assert_eq!(held(&rig, "real"), None, "nothing went, and nothing waits");
     sample(&mut rig, agent, &seen(5 * MB, 1));
     assert!(held(&rig, "real").is_some());
+}
+
+/// Under each policy that serves one flow before another, in how many of these samples a small flow held a large one,
+/// where in a sample it sends so much and so much waits for it.
+fn samples_held(policy: &str, flows: u64, sends: impl Fn(u64) -> (u64, u64)) -> Vec<u64> {
+    let (mut rig, agent) = rig_under(policy);
+    rig.start("slow", "job");
+    for flow in 0..flows {
+        rig.flow("slow", "job", flow, connection(0, 1, 1), Some(2_000 * MB)).unwrap();
+    }
+    declare(&mut rig, "real", 2, 30_000 * MB);
+    let (mut slow, mut real, mut held_in) = (0, 0, vec![]);
+    for second in 1..=90 {
+        let (sent, waits) = if second == 1 { (0, 1) } else { sends(second) };
+        let is_held = held(&rig, "real").is_some_and(|rate| rate < Rate::from_mbps(50));
+        if is_held {
+            held_in.push(second);
+        }
+        slow += sent;
+        real += if is_held { 1_500 } else { 12 * MB - sent };
+        let seen =
+            [(connection(0, 1, 1), slow, waits, None), (connection(0, 1, 2), real, MB, None)];
+        sample(&mut rig, agent, &seen);
+    }
+    held_in
+}
+
+const ONE_BEFORE_ANOTHER: [&str; 4] = ["smsf", "sff", "srb", "fifo"];
+
+/// Whether little is written at its sender or little is read at its receiver, and however many flows its connection has.
+#[test]
+fn who_sends_slowly_loses_its_turn_within_some_samples() {
+    for policy in ONE_BEFORE_ANOTHER {
+        for flows in [1, 2] {
+            let trickles = samples_held(policy, flows, |_| (10_000, 0));
+            assert!((4..=6).contains(&trickles.len()), "{policy}, {flows}: {trickles:?}");
+            let unread = samples_held(policy, flows, |_| (10_000, MB));
+            assert!((4..=24).contains(&unread.len()), "{policy}, {flows}: {unread:?}");
+        }
+    }
+}
+
+/// It may have waited for its application.
+#[test]
+fn who_sent_slowly_has_its_turn_again_when_it_has_data() {
+    for policy in ONE_BEFORE_ANOTHER {
+        let sends = |second| if second <= 10 { (10_000, 0) } else { (6 * MB, MB) };
+        let held_in = samples_held(policy, 1, sends);
+        assert!(!held_in.contains(&10), "{policy}: {held_in:?}");
+        assert!((13..=90).all(|second| held_in.contains(&second)), "{policy}: {held_in:?}");
+    }
+}
+
+/// As long as it sends, and as long again.
+#[test]
+fn who_alternates_holds_others_no_longer_than_it_sends_twice() {
+    for policy in ONE_BEFORE_ANOTHER {
+        for (fast, slow) in [(1, 1), (1, 3), (1, 9), (3, 12)] {
+            let is_fast = |second: u64| second % (fast + slow) < fast;
+            let sends = |second| if is_fast(second) { (6 * MB, MB) } else { (10_000, MB) };
+            let held_in = samples_held(policy, 1, sends);
+            let sent = (1..=90).filter(|second| is_fast(*second)).count();
+            let held = held_in.len();
+            assert!(held <= 2 * sent + 24, "{policy}, {fast}, {slow}: {held}, sent in {sent}");
+        }
+    }
+}
+
+/// Flows of whom has wasted its turn give way from their beginning, and have the least rate meanwhile.
+#[test]
+fn slow_flows_under_new_names_hold_nobody() {
+    let (mut rig, agent) = rig_under("sff");
+    rig.start("slow", "job");
+    declare(&mut rig, "real", 2, 30_000 * MB);
+    let (mut seconds, mut real) = (0, 0);
+    for second in 0..60_u64 {
+        let port = 1000 + u16::try_from(second / 2).unwrap();
+        if second % 2 == 0 {
+            rig.flow("slow", "job", second, connection(0, 1, port), Some(MB)).unwrap();
+            let explained = rig.why("slow", "job", second);
+            let is_least = explained.flow.intended_bps == Some(model::LEAST_RATE);
+            let is_told = explained.why.contains("gives way");
+            assert!(second < 8 || is_least && is_told, "{second}: {explained:?}");
+        }
+        let is_held = held(&rig, "real").is_some();
+        seconds += usize::from(is_held);
+        real += if is_held { 1_500 } else { 12 * MB };
+        let slow = (connection(0, 1, port), 10_000 * (1 + second % 2), 1, None);
+        sample(&mut rig, agent, &[slow, (connection(0, 1, 2), real, MB, None)]);
+        if second % 2 == 1 {
+            let (job, flow) = ("job".into(), (second - 1).to_string());
+            rig.declare("slow", Declaration::FlowComplete { job, flow }).unwrap();
+        }
+    }
+    assert!(seconds <= 8, "{seconds}");
+}
+
+/// What a flow was held to when nobody saw it sends is over once it is seen.
+#[test]
+fn who_comes_back_is_held_to_nothing_of_before() {
+    let (mut rig, agent) = rig(vec![]);
+    declare(&mut rig, "small", 1, MB);
+    declare(&mut rig, "large", 2, 100 * MB);
+    let small = (connection(0, 1, 1), 1_000, 1, None);
+    for waits in [1, 0, 0] {
+        sample(&mut rig, agent, &[small, (connection(0, 1, 2), 1_000, waits, None)]);
+    }
+    assert!(held(&rig, "large").is_some(), "it rests, and keeps its limit");
+    rig.declare("small", Declaration::JobComplete { job: "job".into() }).unwrap();
+    sample(&mut rig, agent, &[(connection(0, 1, 2), MB, 1, None)]);
+    assert_eq!(held(&rig, "large"), None);
+}
+
+/// Many flows of a job fill a link together, each with a small part of it.
+#[test]
+fn flows_that_fill_a_link_together_keep_their_turn() {
+    let (mut rig, agent) = rig(vec![]);
+    rig.start("job", "job");
+    for flow in 0..20 {
+        let packets = connection(0, 1, 100 + u16::try_from(flow).unwrap());
+        rig.flow("job", "job", flow, packets, Some(20 * MB)).unwrap();
+    }
+    declare(&mut rig, "real", 2, 3_000 * MB);
+    for second in 1..=20 {
+        assert!(held(&rig, "real").is_some(), "{second}");
+        let mut seen: Vec<Seen> =
+            (100..120).map(|port| (connection(0, 1, port), second * 600_000, MB, None)).collect();
+        seen.push((connection(0, 1, 2), second * 1_500, MB, None));
+        sample(&mut rig, agent, &seen);
+    }
 }
 
 /// Seconds for which ghosts held a real flow, of which each lives for so long.

@@ -210,6 +210,9 @@ impl Answers<'_> {
             let _ =
                 write!(why, "; it is served in class {priority}, or the last that its ports have");
         }
+        if flow.waste.gives_way() {
+            why += "; it gives way: it left its links idle while others waited for it";
+        }
         if let Some(lie) = flow.lie() {
             let _ = write!(why, "; {lie}");
         }

@@ -1,0 +1,176 @@
+//! Who goes before others and leaves the links idle meanwhile: samples tell.
+
+use alloc::vec::Vec;
+use core::mem;
+
+use model::LinkId;
+use units::{Bytes, Rate, Time};
+
+use crate::context::Context;
+
+/// A link is used where flows send so much of what it carries: one in so many.
+const USED: u64 = 4;
+/// Who has wasted so many samples more than it used gives way. As many as one may be silent.
+const PATIENCE: u32 = 4;
+/// Who comes back and wastes yet another waits twice as often, this often at most.
+const DOUBLED: u32 = 6;
+
+/// The least that uses a link of this capacity.
+pub(crate) fn used(capacity: Rate) -> Rate {
+    capacity.fraction(1, USED)
+}
+
+/// What a flow made of being let send. Times are those of [`Context::awake`].
+#[derive(Default)]
+pub(crate) struct Waste {
+    /// When it was judged last, and what its connections have carried since.
+    judged: Option<Time>,
+    carried: Bytes,
+    /// Whether something waited unsent meanwhile.
+    waits: bool,
+    /// How fast it sent before that.
+    before: Rate,
+    /// Samples in which its links idled while others waited for it, less those in which it used them.
+    pub(crate) wasted: u32,
+    /// Where it gives way: in how many samples more it must have something to send.
+    rest: Option<u32>,
+    /// It gave way a sample ago: what went before that is no matter.
+    is_back: bool,
+}
+
+impl Waste {
+    /// A connection of it has carried so much since it was reported last.
+    pub(crate) fn note(&mut self, carried: Bytes, waits: bool) {
+        self.carried += carried;
+        self.waits |= waits;
+    }
+
+    /// Whether it gives way to others.
+    pub(crate) const fn gives_way(&self) -> bool {
+        self.rest.is_some()
+    }
+
+    /// It begins, and flows of its application have wasted so many samples; whether it gives way.
+    pub(crate) fn begin(&mut self, wasted: u32) -> bool {
+        wasted > 0 && self.waste(wasted)
+    }
+
+    /// It has wasted so many samples; whether it gives way.
+    fn waste(&mut self, wasted: u32) -> bool {
+        self.wasted = wasted.min(PATIENCE + DOUBLED);
+        self.rest = self.wasted.checked_sub(PATIENCE).map(|doubled| 1 << doubled);
+        self.gives_way()
+    }
+
+    /// Judges a sample, unless this is a part of the last one: whether the flow gives way from now on, or no longer.
+    /// `leads`: whether it may use its links; `wasted`: what others of its application have.
+    pub(crate) fn judge(
+        &mut self,
+        cx: &Context,
+        (leads, wasted): (bool, u32),
+        path: &[(LinkId, Rate)],
+        links: &Links,
+    ) -> bool {
+        let span = self.judged.map(|at| cx.awake.since(at));
+        if span.is_some_and(|span| span < cx.least()) {
+            return false;
+        }
+        self.judged = Some(cx.awake);
+        let (carried, waits) = (mem::take(&mut self.carried), mem::take(&mut self.waits));
+        let Some(span) = span else {
+            return false;
+        };
+        let rate = Rate::of(carried, span);
+        let own = mem::replace(&mut self.before, rate);
+        let is_back = mem::take(&mut self.is_back);
+        let uses = path.iter().map(|(_, capacity)| *capacity).min().is_none_or(|c| rate >= used(c));
+        if uses && (leads || self.gives_way()) {
+            self.wasted = self.wasted.saturating_sub(1);
+        }
+        if let Some(rest) = self.rest {
+            let rest = rest.saturating_sub(u32::from(waits));
+            self.is_back = uses || rest == 0 || path.iter().any(|at| links.is_used_slowly(cx, *at));
+            self.rest = (!self.is_back).then_some(rest);
+            return self.is_back;
+        }
+        let own = (!is_back).then_some(own);
+        let idles = || !path.iter().any(|at| links.is_used(cx, *at, own));
+        if uses || !leads || !path.iter().any(|(at, _)| links.is_waited_for(cx, *at)) || !idles() {
+            return false;
+        }
+        self.waste(self.wasted.max(wasted) + 1)
+    }
+}
+
+/// What goes over a link, of all flows and of those that give way.
+#[derive(Clone, Copy, Default)]
+struct Link {
+    /// Since when it is added up, and what went before that in about a sample.
+    since: Time,
+    now: [Bytes; 2],
+    before: [Rate; 2],
+    /// When a flow was reported last that is held back here and has something to send.
+    waited: Option<Time>,
+}
+
+impl Link {
+    fn is_fresh(&self, cx: &Context) -> bool {
+        cx.awake.since(self.since) <= cx.lately()
+    }
+}
+
+/// What goes over each link.
+#[derive(Default)]
+pub(crate) struct Links(Vec<Link>);
+
+impl Links {
+    /// A connection has carried so much over a link; `waits`: it is held back and has something to send.
+    pub(crate) fn note(
+        &mut self,
+        cx: &Context,
+        at: LinkId,
+        carried: Bytes,
+        gives_way: bool,
+        waits: bool,
+    ) {
+        if self.0.len() <= at.index() {
+            self.0.resize(at.index() + 1, Link { since: cx.awake, ..Link::default() });
+        }
+        let link = &mut self.0[at.index()];
+        let span = cx.awake.since(link.since);
+        if span >= cx.sample / 4 * 3 {
+            link.before = link.now.map(|bytes| Rate::of(bytes, span));
+            (link.since, link.now) = (cx.awake, [Bytes::ZERO; 2]);
+        }
+        link.now[0] += carried;
+        if gives_way {
+            link.now[1] += carried;
+        }
+        if waits {
+            link.waited = Some(cx.awake);
+        }
+    }
+
+    /// Whether flows use a link of this capacity, of which one sent at its `own` rate in the sample before; without it
+    /// that sample doesn't count.
+    fn is_used(&self, cx: &Context, (at, capacity): (LinkId, Rate), own: Option<Rate>) -> bool {
+        let used = used(capacity);
+        self.0.get(at.index()).is_some_and(|link| {
+            link.now[0] >= used.bytes_in(cx.sample)
+                || own.is_some_and(|own| link.is_fresh(cx) && link.before[0] >= used + own)
+        })
+    }
+
+    /// Whether flows that give way use it.
+    fn is_used_slowly(&self, cx: &Context, (at, capacity): (LinkId, Rate)) -> bool {
+        let used = used(capacity);
+        self.0.get(at.index()).is_some_and(|link| {
+            link.now[1] >= used.bytes_in(cx.sample) || link.is_fresh(cx) && link.before[1] >= used
+        })
+    }
+
+    fn is_waited_for(&self, cx: &Context, at: LinkId) -> bool {
+        let waited = self.0.get(at.index()).and_then(|link| link.waited);
+        waited.is_some_and(|waited| cx.awake.since(waited) <= cx.lately())
+    }
+}
