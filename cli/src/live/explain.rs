@@ -113,6 +113,7 @@ fn job(found: &Value) -> String {
         flows.len() + more
     );
     out += &terms(&found["terms"]);
+    out += &in_vain(&found["terms"], flows);
     let cut = match more {
         0 => String::new(),
         more => format!(
@@ -208,6 +209,25 @@ fn terms(terms: &Value) -> String {
     let weight = weight.map(|weight| format!("weight {weight}"));
     let all: Vec<String> = [objective, deadline, weight].into_iter().flatten().collect();
     if all.is_empty() { String::new() } else { format!("asks for: {}\n", all.join(", ")) }
+}
+
+/// What a job asks for that none of its flows is given.
+fn in_vain(terms: &Value, flows: &[Value]) -> String {
+    let aim = |flow: &Value| flow["objective"]["aim"].as_str().unwrap_or_default().to_owned();
+    let (objective, deadline) = (&terms["objective"], &terms["deadline_ms"]);
+    let is_under = |flow: &Value| flow["objective"]["name"] == *objective;
+    let is_due = |flow: &Value| aim(flow).starts_with("deadline");
+    let mut all = Vec::new();
+    if !objective.is_null() && !flows.iter().any(is_under) {
+        all.push("objective");
+    }
+    if !deadline.is_null() && !flows.iter().any(is_due) {
+        all.push("deadline");
+    }
+    if flows.is_empty() || all.is_empty() {
+        return String::new();
+    }
+    format!("counts for nothing: {}; see the objectives of the configuration\n", all.join(", "))
 }
 
 fn flow(explanation: &Value) -> String {
@@ -337,5 +357,28 @@ mod tests {
         assert!(said.ends_with(cut), "{said}");
         let whole = job(&found(0));
         assert!(whole.contains("flows: 2\n") && !whole.contains("left out"), "{whole}");
+    }
+
+    /// Whoever mistypes an objective sees it here.
+    #[test]
+    fn what_counts_for_nothing_is_told() {
+        let said = |asked: Value, objective: Value| {
+            let flows = [json!({ "objective": objective })];
+            job(
+                &json!({ "application": "a", "job": "j", "declared_bytes": 1, "flows": flows, "terms": asked }),
+            )
+        };
+        let asked = json!({ "objective": "x", "deadline_ms": 5, "weight": 1 });
+        for (objective, told) in [
+            (Value::Null, Some("objective, deadline")),
+            (json!({ "name": "y", "aim": "deadline 5 s" }), Some("objective")),
+            (json!({ "name": "x", "aim": "weight 3" }), Some("deadline")),
+            (json!({ "name": "x", "aim": "deadline 5 ms" }), None),
+        ] {
+            let said = said(asked.clone(), objective);
+            let line = told.map(|told| format!("counts for nothing: {told}; see"));
+            assert_eq!(said.contains("counts for nothing"), told.is_some(), "{said}");
+            assert!(line.is_none_or(|line| said.contains(&line)), "{said}");
+        }
     }
 }

@@ -128,7 +128,7 @@ impl Actuator {
         let others = pacer.rivals();
         if others > 0 {
             let why = "each takes the other's limits for the application's own; stop one, or give each a `cgroup` \
-                       of its own";
+                       of its own. What an agent left that was killed counts too: start that one again, and stop it";
             tracing::warn!(others, why, "other agents govern the same connections");
         }
         let ports = settings.ports.clone();
