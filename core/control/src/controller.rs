@@ -43,7 +43,7 @@ use crate::message::{Closing, Input, Output, Refusal};
 use crate::orders::Orders;
 use crate::status::Counters;
 use crate::view::View;
-use crate::waste::Links;
+use crate::waste::Traffic;
 
 /// The controller.
 pub struct Controller {
@@ -56,7 +56,7 @@ pub struct Controller {
     decider: Decider,
     desired: Desired,
     /// What goes over links, as far as agents tell.
-    links: Links,
+    traffic: Traffic,
     agents: Agents,
     switches: Switches,
     rollout: Rollout,
@@ -112,7 +112,7 @@ impl Controller {
             registry: Registry::new(tenants),
             decider: Decider::new(config.policy_name, config.policy),
             desired: Desired::default(),
-            links: Links::default(),
+            traffic: Traffic::default(),
             agents: Agents::new(config.acting),
             switches: Switches::new(&context, capping.map(|switch| switch.node).collect()),
             rollout: Rollout::default(),

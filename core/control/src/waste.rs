@@ -10,6 +10,8 @@ use crate::context::Context;
 
 /// A link is used where flows send so much of what it carries: one in so many.
 const USED: u64 = 4;
+/// Who is held to less than one in so many of what a link carries waits for it; with more it shares the link.
+const STARVED: u64 = 50;
 /// Who has wasted so many samples more than it used gives way. As many as one may be silent.
 const PATIENCE: u32 = 4;
 /// Who comes back and wastes yet another waits twice as often, this often at most.
@@ -18,6 +20,11 @@ const DOUBLED: u32 = 6;
 /// The least that uses a link of this capacity.
 pub(crate) fn used(capacity: Rate) -> Rate {
     capacity.fraction(1, USED)
+}
+
+/// The most of a link of this capacity that who waits for another's turn has: 1 % under `smsf`.
+pub(crate) fn starved(capacity: Rate) -> Rate {
+    capacity.fraction(1, STARVED)
 }
 
 /// What a flow made of being let send. Times are those of [`Context::awake`].
@@ -31,7 +38,7 @@ pub(crate) struct Waste {
     /// How fast it sent before that.
     before: Rate,
     /// Samples in which its links idled while others waited for it, less those in which it used them.
-    pub(crate) wasted: u32,
+    wasted: u32,
     /// Where it gives way: in how many samples more it must have something to send.
     rest: Option<u32>,
     /// It gave way a sample ago: what went before that is no matter.
@@ -50,26 +57,14 @@ impl Waste {
         self.rest.is_some()
     }
 
-    /// It begins, and flows of its application have wasted so many samples; whether it gives way.
-    pub(crate) fn begin(&mut self, wasted: u32) -> bool {
-        wasted > 0 && self.waste(wasted)
-    }
-
-    /// It has wasted so many samples; whether it gives way.
-    fn waste(&mut self, wasted: u32) -> bool {
-        self.wasted = wasted.min(PATIENCE + DOUBLED);
-        self.rest = self.wasted.checked_sub(PATIENCE).map(|doubled| 1 << doubled);
-        self.gives_way()
-    }
-
     /// Judges a sample, unless this is a part of the last one: whether the flow gives way from now on, or no longer.
-    /// `leads`: whether it may use its links; `wasted`: what others of its application have.
+    /// `leads`: whether it may use its links.
     pub(crate) fn judge(
         &mut self,
         cx: &Context,
-        (leads, wasted): (bool, u32),
+        leads: bool,
         path: &[(LinkId, Rate)],
-        links: &Links,
+        links: &Traffic,
     ) -> bool {
         let span = self.judged.map(|at| cx.awake.since(at));
         if span.is_some_and(|span| span < cx.least()) {
@@ -98,7 +93,9 @@ impl Waste {
         if uses || !leads || !path.iter().any(|(at, _)| links.is_waited_for(cx, *at)) || !idles() {
             return false;
         }
-        self.waste(self.wasted.max(wasted) + 1)
+        self.wasted = (self.wasted + 1).min(PATIENCE + DOUBLED);
+        self.rest = self.wasted.checked_sub(PATIENCE).map(|doubled| 1 << doubled);
+        self.gives_way()
     }
 }
 
@@ -109,7 +106,7 @@ struct Link {
     since: Time,
     now: [Bytes; 2],
     before: [Rate; 2],
-    /// When a flow was reported last that is held back here and has something to send.
+    /// When a flow was reported last that has something to send and next to nothing of this.
     waited: Option<Time>,
 }
 
@@ -121,10 +118,10 @@ impl Link {
 
 /// What goes over each link.
 #[derive(Default)]
-pub(crate) struct Links(Vec<Link>);
+pub(crate) struct Traffic(Vec<Link>);
 
-impl Links {
-    /// A connection has carried so much over a link; `waits`: it is held back and has something to send.
+impl Traffic {
+    /// A connection has carried so much over a link; `waits`: it has something to send and next to nothing of the link.
     pub(crate) fn note(
         &mut self,
         cx: &Context,

@@ -144,15 +144,11 @@ struct Debt {
     unseen: Span,
     /// When something was added to that last, as [`Context::awake`].
     unseen_at: Time,
-    /// The most samples that a flow of it had wasted when it gave way or ended, and when, as [`Context::awake`].
-    wasted: u32,
-    wasted_at: Time,
 }
 
 impl Debt {
     fn stands(&self, cx: &Context) -> bool {
-        let all = [self.undeclared.at, self.along.at, self.unseen_at, self.wasted_at];
-        all.into_iter().any(|at| stands(cx, at))
+        [self.undeclared.at, self.along.at, self.unseen_at].into_iter().any(|at| stands(cx, at))
     }
 
     /// What flows of it weigh that nobody saw, for as long as that stands.
@@ -217,20 +213,6 @@ impl Ledger {
     pub(crate) fn is_doubted(&self, cx: &Context, of: &str) -> bool {
         let debt = self.debts.get(of).filter(|debt| stands(cx, debt.unseen_at));
         debt.is_some_and(|debt| debt.unseen >= cx.sample * UNSEEN)
-    }
-
-    /// The most samples that a flow of an application had wasted when it gave way or ended, for as long as that stands.
-    pub(crate) fn wasted(&self, cx: &Context, of: &str) -> u32 {
-        let debt = self.debts.get(of).filter(|debt| stands(cx, debt.wasted_at));
-        debt.map_or(0, |debt| debt.wasted)
-    }
-
-    /// A flow of an application gives way or ends, which has wasted so many.
-    pub(crate) fn note_wasted(&mut self, cx: &Context, of: &Arc<str>, wasted: u32) {
-        if wasted > self.wasted(cx, of) {
-            let debt = self.debt(of);
-            (debt.wasted, debt.wasted_at) = (wasted, cx.awake);
-        }
     }
 
     /// A flow of an application that an agent would have told of was seen, and has ended.

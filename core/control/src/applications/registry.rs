@@ -808,7 +808,6 @@ impl Registry {
             return;
         };
         let (since, left, selector) = (flow.since, flow.left, flow.selector);
-        let wasted = flow.waste.wasted;
         let (seen, noted, lived) = (flow.is_seen(), flow.noted, cx.now.since(flow.since));
         let carriers: Vec<Connection> = self.carriers(&selector).collect();
         let since_last = let_go.since(flow.let_go, capacity);
@@ -818,7 +817,6 @@ impl Registry {
             let share = Share { since, left, most };
             self.ledger.ended(cx, *connection, &of, share, shared, capacity);
         }
-        self.ledger.note_wasted(cx, &of, wasted);
         if seen {
             self.ledger.note_seen(cx, &of);
         } else if !noted {

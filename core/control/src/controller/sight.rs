@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use model::{Declared, FlowId, LEAST_RATE, Measured, NodeId};
+use model::{Declared, FlowId, Measured, NodeId};
 use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Bytes, Rate, Time};
@@ -13,7 +13,7 @@ use units::{Bytes, Rate, Time};
 use super::Controller;
 use crate::agents::Moment;
 use crate::applications::registry::Flow;
-use crate::waste::used;
+use crate::waste::{starved, used};
 
 impl Controller {
     /// Takes in whose the source of a reported connection is. Flows of others on it end.
@@ -68,21 +68,10 @@ impl Controller {
         };
         let (selector, (src, _)) = (flow.selector, flow.ends);
         let of = self.registry.application_of(id).cloned();
-        let reports = self.agents.would_report(&self.context, src);
-        if let Some(of) = of.as_ref().filter(|_| reports) {
-            let ledger = &self.registry.ledger;
-            let is_doubted = ledger.is_doubted(&self.context, of);
-            let wasted = ledger.wasted(&self.context, of);
-            let flow = self.registry.flow_mut(id);
-            let gives_way = flow.is_some_and(|flow| flow.waste.begin(wasted));
-            if gives_way {
-                // Else a new name would set free who is held back.
-                let now = self.context.now;
-                self.intend(id, |wanted| wanted.set_limit(now, Some(LEAST_RATE)));
-            }
-            if is_doubted || gives_way {
-                self.set_parked(id, true);
-            }
+        let is_doubted =
+            of.as_ref().is_some_and(|of| self.registry.ledger.is_doubted(&self.context, of));
+        if is_doubted && self.agents.would_report(&self.context, src) {
+            self.set_parked(id, true);
         }
         let is_anothers = || of.is_none() || self.registry.declared_by(&selector) != of.as_ref();
         if selector.is_exact() && is_anothers() {
@@ -213,39 +202,43 @@ impl Controller {
             }
         }
         for (link, capacity) in self.view.capacities(ends, first) {
-            let is_held = limit.is_some_and(|limit| limit < used(capacity));
-            self.links.note(&self.context, link, carried, gives_way, is_held && waits);
+            let is_starved = limit.is_some_and(|limit| limit <= starved(capacity));
+            self.traffic.note(&self.context, link, carried, gives_way, is_starved && waits);
         }
     }
 
     /// Has flows of reported connections give way that leave their links idle while others wait for them, and no longer
-    /// where they have something to send.
+    /// where they have something to send. Of a connection all do, whichever is first.
     pub(super) fn judge_waste(&mut self, reports: &[ConnectionReport]) {
-        let carried = reports.iter().flat_map(|of| self.registry.carried_by(&of.connection));
-        for id in carried.copied().collect::<Vec<_>>() {
-            let (limit, cx) = (self.desired.intention(id).limit(), &self.context);
-            let Some(of) = self.registry.application_of(id).cloned() else {
-                continue;
-            };
-            let wasted = self.registry.ledger.wasted(cx, &of);
-            let Some(flow) = self.registry.flow_mut(id) else {
-                continue;
-            };
-            let path = self.view.capacities(flow.ends, id);
-            let narrowest = path.iter().map(|(_, capacity)| *capacity).min();
-            let is_let = limit.is_none_or(|limit| narrowest.is_some_and(|of| limit >= used(of)));
-            let leads = is_let && !flow.parked;
-            if !flow.waste.judge(cx, (leads, wasted), &path, &self.links) {
-                continue;
-            }
-            if flow.waste.gives_way() {
-                let wasted = flow.waste.wasted;
-                self.registry.ledger.note_wasted(cx, &of, wasted);
-                self.park(id);
-            } else {
-                self.unpark(id);
+        for report in reports {
+            let flows = Vec::from(self.registry.carried_by(&report.connection));
+            let leads = flows.iter().any(|id| self.leads(*id));
+            for id in flows {
+                let Some(flow) = self.registry.flow_mut(id).filter(|flow| flow.owner.is_some())
+                else {
+                    continue;
+                };
+                let path = self.view.capacities(flow.ends, id);
+                if !flow.waste.judge(&self.context, leads && !flow.parked, &path, &self.traffic) {
+                    continue;
+                }
+                if flow.waste.gives_way() {
+                    self.park(id);
+                } else {
+                    self.unpark(id);
+                }
             }
         }
+    }
+
+    /// Whether the policy lets a flow use its links.
+    fn leads(&self, id: FlowId) -> bool {
+        let Some(flow) = self.registry.flow(id).filter(|flow| flow.owner.is_some()) else {
+            return false;
+        };
+        let limit = self.desired.intention(id).limit();
+        let narrowest = || self.view.capacities(flow.ends, id).into_iter().map(|of| of.1).min();
+        !flow.parked && limit.is_none_or(|limit| narrowest().is_some_and(|of| limit >= used(of)))
     }
 
     /// Sets what a reported connection has carried against what was declared for it. `before`: what it had delivered

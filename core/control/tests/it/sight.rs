@@ -204,35 +204,6 @@ fn who_alternates_holds_others_no_longer_than_it_sends_twice() {
     }
 }
 
-/// Flows of whom has wasted its turn give way from their beginning, and have the least rate meanwhile.
-#[test]
-fn slow_flows_under_new_names_hold_nobody() {
-    let (mut rig, agent) = rig_under("sff");
-    rig.start("slow", "job");
-    declare(&mut rig, "real", 2, 30_000 * MB);
-    let (mut seconds, mut real) = (0, 0);
-    for second in 0..60_u64 {
-        let port = 1000 + u16::try_from(second / 2).unwrap();
-        if second % 2 == 0 {
-            rig.flow("slow", "job", second, connection(0, 1, port), Some(MB)).unwrap();
-            let explained = rig.why("slow", "job", second);
-            let is_least = explained.flow.intended_bps == Some(model::LEAST_RATE);
-            let is_told = explained.why.contains("gives way");
-            assert!(second < 8 || is_least && is_told, "{second}: {explained:?}");
-        }
-        let is_held = held(&rig, "real").is_some();
-        seconds += usize::from(is_held);
-        real += if is_held { 1_500 } else { 12 * MB };
-        let slow = (connection(0, 1, port), 10_000 * (1 + second % 2), 1, None);
-        sample(&mut rig, agent, &[slow, (connection(0, 1, 2), real, MB, None)]);
-        if second % 2 == 1 {
-            let (job, flow) = ("job".into(), (second - 1).to_string());
-            rig.declare("slow", Declaration::FlowComplete { job, flow }).unwrap();
-        }
-    }
-    assert!(seconds <= 8, "{seconds}");
-}
-
 /// What a flow was held to when nobody saw it sends is over once it is seen.
 #[test]
 fn who_comes_back_is_held_to_nothing_of_before() {
