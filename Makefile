@@ -60,9 +60,7 @@ lint: setup-build-python
 	checks/decisions.sh
 	checks/cited.py
 	checks/security.py
-	checks/circles.py cli core/agent core/control core/model core/protocol core/units document experiment live/agentd \
-		live/controller live/gather live/kernel live/lab live/wire simulate/control simulate/engine simulate/fluid simulate/packet \
-		simulate/workload page python testing
+	checks/circles.py
 
 ## deny: licences, sources and duplicates of every dependency (installs cargo-deny when it is missing)
 deny:
