@@ -1,7 +1,8 @@
 #!/bin/sh
 # Walks through docs/tutorial.md: runs the commands of its code blocks as they stand there, step by step, and says how
 # long each step took. What needs root is skipped without it. A block marked `background` is a second terminal: it goes on
-# until the tutorial takes the lab down, and the next block begins when it has printed a line.
+# until the tutorial takes the lab down, and the next block begins when it has printed a line: it is a failure, and its exit
+# code is said, where it ended before.
 set -eu
 cd "$(dirname "$0")/.."
 for made in mine.toml out/mine /run/watermaster/lab/tutorial; do
@@ -17,7 +18,8 @@ awk -v walk="$walk" '
     function finish() {
         if (background) {
             print "} >" walk "/terminal &"
-            print "prints $! " walk "/terminal"
+            print "terminal=$!"
+            print "prints \"$terminal\" " walk "/terminal"
         }
         if (root) print "else echo \"tutorial: skipped, it needs root\"; fi"
         inside = shell = root = background = 0
@@ -34,6 +36,7 @@ awk -v walk="$walk" '
         if (background) print "{"
         next
     }
+    root && / lab down / { print "goes_on \"$terminal\"" }
     shell
     END { ended() }
 ' docs/tutorial.md >"$walk/commands.sh"
@@ -47,12 +50,27 @@ step() {
     begin=$now
     set -x
 }
-prints() { # PROCESS FILE: waits until it prints a line, or ends
+goes_on() { # PROCESS: fails where it has ended
     { set +x; } 2>/dev/null
-    while [ ! -s "$2" ] && kill -0 "$1"; do
+    if ! kill -0 "$1" 2>/dev/null; then
+        code=0
+        wait "$1" || code=$?
+        echo "tutorial: the second terminal has ended, with exit code $code" >&2
+        exit 1
+    fi
+    set -x
+}
+prints() { # PROCESS FILE: waits until it prints a line, and fails where it ends
+    { set +x; } 2>/dev/null
+    waits=600
+    while [ ! -s "$2" ] && kill -0 "$1" 2>/dev/null; do
+        if [ $((waits -= 1)) = 0 ]; then
+            echo "tutorial: the second terminal printed nothing for a minute" >&2
+            exit 1
+        fi
         sleep 0.1
     done
-    set -x
+    goes_on "$1"
 }
 # Who is root already needs no sudo.
 [ "$(id -u)" != 0 ] || sudo() { "$@"; }
@@ -63,7 +81,7 @@ trap 'rm -rf mine.toml out/mine; target/quick/watermaster lab down tutorial >/de
 trap 'exit 1' INT TERM
 begin=$(date +%s)
 sh "$walk/walk.sh"
-if [ -s "$walk/terminal" ]; then
+if [ "$(id -u)" = 0 ]; then
     # Faster than the order allows, held to it, and faster again.
     awk '
         { seen = seen " " $1 }
