@@ -41,6 +41,12 @@ fn without_faults_it_is_the_policy_alone() {
     assert_eq!(apart(each.map(|(seed, name)| (seed, Case::draw(seed, name)))), [""; 0]);
 }
 
+#[test]
+fn with_ties_it_is_too() {
+    let each = policies().flat_map(|name| (0..4).map(move |seed| (seed, name)));
+    assert_eq!(apart(each.map(|(seed, name)| (seed, Case::draw_tied(seed, name)))), [""; 0]);
+}
+
 /// Two flows of one map to one reduce, and a job whose turn depends on what both are together.
 #[test]
 fn several_flows_between_two_tasks_are_one_portion() {
