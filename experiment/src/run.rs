@@ -255,11 +255,12 @@ impl Task<'_> {
                 start: Span::ZERO,
             }));
         }
+        let (policy, lost) = self.decider()?;
         let setup = Setup {
             network: self.prepared.network.clone(),
             transport: self.policy.transport,
             application: self.prepared.traffic.in_streams(),
-            policy: Some(self.decider()?),
+            policy: Some(policy),
             enforcement: scenario.control.enforcement,
             host_queue: scenario.queues.host,
             switch_queue: scenario.queues.switch,
@@ -270,8 +271,10 @@ impl Task<'_> {
             monitors,
             rates: self.rates(),
         };
-        packet::run(setup, progress)
-            .map_err(|source| Failure::Packet { policy: self.policy.label.clone(), source })
+        let mut outcome = packet::run(setup, progress)
+            .map_err(|source| Failure::Packet { policy: self.policy.label.clone(), source })?;
+        outcome.notes.extend(lost());
+        Ok(outcome)
     }
 
     /// Sampling period of achieved rates; `None` records none.
@@ -291,14 +294,17 @@ impl Task<'_> {
         self.policy.build(messages, acknowledgements)
     }
 
-    /// The policy, alone or within the whole controller.
-    fn decider(&self) -> Result<Box<dyn Policy + '_>, PolicyError> {
+    /// The policy, alone or within the whole controller, and who tells after the run what that didn't
+    /// take.
+    fn decider(&self) -> Result<(Box<dyn Policy + '_>, Lost), PolicyError> {
         let scenario = &self.prepared.scenario;
         let Some(Simulated { lease, faults }) = scenario.control.simulated else {
-            return Ok(self.policy()?);
+            return Ok((self.policy()?, Box::new(|| None)));
         };
         let make = || self.policy().expect("it was built when the scenario was read");
-        Ok(Box::new(SimulatedController::new(Box::new(make), lease, faults, scenario.seed)))
+        let whole = SimulatedController::new(Box::new(make), lease, faults, scenario.seed);
+        let lost = Box::new(whole.not_taken());
+        Ok((Box::new(whole), lost))
     }
 
     fn in_lab(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
@@ -448,11 +454,9 @@ impl Task<'_> {
     fn fluid(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
         let scenario = &self.prepared.scenario;
         // This world shares max-min fairly by itself.
-        let policy = if self.policy.policy.is_max_min && scenario.control.simulated.is_none() {
-            None
-        } else {
-            Some(self.decider()?)
-        };
+        let (policy, lost) = self.decider()?;
+        let is_own = self.policy.policy.is_max_min && scenario.control.simulated.is_none();
+        let policy = (!is_own).then_some(policy);
         let plan = Plan {
             network: self.prepared.network.clone(),
             application: self.prepared.traffic.in_fluid(),
@@ -465,10 +469,15 @@ impl Task<'_> {
             rates: None,
         };
         let room = self.memory.map(|most| fluid::Room { most, used: memory::used });
-        fluid::run(plan, room, progress)
-            .map_err(|source| Failure::Fluid { policy: self.policy.label.clone(), source })
+        let mut outcome = fluid::run(plan, room, progress)
+            .map_err(|source| Failure::Fluid { policy: self.policy.label.clone(), source })?;
+        outcome.notes.extend(lost());
+        Ok(outcome)
     }
 }
+
+/// Tells what a controller didn't take, for readers of the figures.
+type Lost = Box<dyn Fn() -> Option<String>>;
 
 /// Repetitions of a scenario, which differ in their seeds, under the policies of some labels and the baseline
 /// that these are compared with.

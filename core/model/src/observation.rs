@@ -57,7 +57,7 @@ pub enum Declared {
         job: JobId,
         /// The map task.
         map: TaskId,
-        /// Payload for each reduce task.
+        /// Payload for each reduce task, which stands once.
         reduces: Vec<(TaskId, Bytes)>,
     },
     /// `FLOW_REQUEST`: a transfer begins.

@@ -21,11 +21,13 @@ pub(crate) const STAGES: usize = 2;
 /// The part of its size that a flow has left at least, until it says that it has ended.
 const OVERDUE: f64 = 1.0 / 1024.0;
 
+/// Counts up in the order in which jobs and flows come.
+pub(crate) type Arrival = u64;
+
 /// A job with flows.
 #[derive(Debug)]
 pub(crate) struct Coflow {
-    /// Counts up in the order in which jobs registered.
-    pub(crate) arrival: u64,
+    pub(crate) arrival: Arrival,
     pub(crate) submitted: Time,
     /// What its completion is worth beside that of others.
     pub(crate) weight: u32,
@@ -33,7 +35,7 @@ pub(crate) struct Coflow {
     pub(crate) is_old: bool,
     /// Up to when what was sent is accounted for.
     synced: Time,
-    /// By number.
+    /// In the order in which they came. Their numbers are given again, so that nothing goes by these.
     flows: Vec<Flow>,
     accounts: Accounts,
     /// The links of all flows, in any order.
@@ -46,7 +48,7 @@ pub(crate) struct Coflow {
     /// Sent by flows that have ended, bits.
     sent: f64,
     /// Flows whose acknowledgements come back another way than their data went, with that way.
-    astray: Vec<(FlowId, Vec<LinkId>)>,
+    astray: Vec<(Arrival, Vec<LinkId>)>,
     /// Whether what the stage granted may stand while as much is left for it as there was.
     stands: [bool; STAGES],
     /// Whether the stage granted nothing.
@@ -57,6 +59,7 @@ pub(crate) struct Coflow {
 
 #[derive(Clone, Copy, Debug)]
 struct Flow {
+    came: Arrival,
     id: FlowId,
     ends: (NodeId, NodeId),
     /// The range of its links in the routes; empty when no path leads from end to end.
@@ -87,24 +90,14 @@ struct Accounts {
 }
 
 impl Accounts {
-    /// Places a flow that has all of its size to send, in an entry of its own or in that of one that
-    /// has ended.
-    fn enter(&mut self, place: usize, size: f64, is_new: bool) {
-        fn put<T>(column: &mut Vec<T>, place: usize, value: T, is_new: bool) {
-            if is_new {
-                column.insert(place, value);
-            } else {
-                column[place] = value;
-            }
-        }
-        for (column, value) in
-            [(&mut self.size, size), (&mut self.sent, 0.0), (&mut self.left, left(size, 0.0))]
-        {
-            put(column, place, value, is_new);
-        }
+    /// A flow more that has all of its size to send.
+    fn enter(&mut self, size: f64) {
+        self.size.push(size);
+        self.sent.push(0.0);
+        self.left.push(left(size, 0.0));
         let [one, other] = &mut self.granted;
         for column in [one, other, &mut self.rate] {
-            put(column, place, 0, is_new);
+            column.push(0);
         }
     }
 
@@ -232,7 +225,7 @@ pub(crate) enum Rule {
 }
 
 impl Coflow {
-    pub(crate) const fn new(arrival: u64, submitted: Time) -> Self {
+    pub(crate) const fn new(arrival: Arrival, submitted: Time) -> Self {
         Self {
             arrival,
             submitted,
@@ -282,21 +275,18 @@ impl Coflow {
     }
 
     /// Each flow with what remains of it, bits. The job is up to date.
-    pub(crate) fn remaining(&mut self, now: Time) -> impl Iterator<Item = (FlowId, f64)> {
+    pub(crate) fn remaining(&mut self, now: Time) -> impl Iterator<Item = (Arrival, f64)> {
         self.sync(now);
-        self.flows.iter().zip(&self.accounts.left).map(|(flow, left)| (flow.id, *left))
+        self.flows.iter().zip(&self.accounts.left).map(|(flow, left)| (flow.came, *left))
     }
 
-    /// The path of each flow, by number. The job is up to date.
+    /// The path of each flow, in order. The job is up to date.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &[LinkId]> {
         self.flows.iter().map(|flow| flow.route(&self.routes))
     }
 
-    fn position(&self, id: FlowId) -> Result<usize, usize> {
-        match self.flows.last() {
-            Some(last) if last.id < id => Err(self.flows.len()),
-            _ => self.flows.binary_search_by_key(&id, |flow| flow.id),
-        }
+    fn position(&self, came: Arrival) -> Option<usize> {
+        self.flows.binary_search_by_key(&came, |flow| flow.came).ok()
     }
 
     fn change(&mut self, change: Change) {
@@ -320,38 +310,33 @@ impl Coflow {
         network.path(flow.ends.1, flow.ends.0, u64::from(flow.id.0), &mut back);
         let path = flow.route(&self.routes);
         if !path.is_empty() && !links.mirrors(path, &back) {
-            self.astray.push((flow.id, back));
+            self.astray.push((flow.came, back));
         }
     }
 
-    /// A new flow. Its number is in use by no other.
+    /// A new flow, the last to come. Its number is in use by no other.
     pub(crate) fn insert(
         &mut self,
         now: Time,
-        (id, ends): (FlowId, (NodeId, NodeId)),
+        (came, id, ends): (Arrival, FlowId, (NodeId, NodeId)),
         size: Bytes,
         network: &Network,
         links: &mut Links,
     ) {
         self.sync(now);
         let route = self.route(network, id, ends);
-        let flow = Flow { id, ends, route, has_ended: false };
+        let flow = Flow { came, id, ends, route, has_ended: false };
         links.enter(flow.route(&self.routes));
         self.look_back(network, &flow, links);
-        let place = self.position(id);
-        let is_new = place.is_err();
-        match place {
-            Ok(ended) => self.flows[ended] = flow,
-            Err(place) => self.flows.insert(place, flow),
-        }
-        self.accounts.enter(place.unwrap_or_else(|place| place), bits(size), is_new);
+        self.flows.push(flow);
+        self.accounts.enter(bits(size));
         self.change(Change::Links);
     }
 
     /// A flow of the job has ended. It is swept out in the next division.
-    pub(crate) fn remove(&mut self, now: Time, id: FlowId, links: &mut Links) {
+    pub(crate) fn remove(&mut self, now: Time, came: Arrival, links: &mut Links) {
         let age = self.age(now);
-        if let Ok(position) = self.position(id) {
+        if let Some(position) = self.position(came) {
             let flow = &mut self.flows[position];
             links.leave(flow.route(&self.routes));
             flow.has_ended = true;
@@ -371,9 +356,9 @@ impl Coflow {
     }
 
     /// So much of a flow has arrived.
-    pub(crate) fn measure(&mut self, now: Time, id: FlowId, delivered: Bytes) {
+    pub(crate) fn measure(&mut self, now: Time, came: Arrival, delivered: Bytes) {
         self.sync(now);
-        if let Ok(position) = self.position(id) {
+        if let Some(position) = self.position(came) {
             let size = self.accounts.size[position];
             let sent = bits(delivered).min(size);
             self.accounts.sent[position] = sent;
@@ -431,7 +416,7 @@ impl Coflow {
         self.flows.truncate(kept);
         self.accounts.truncate(kept);
         let mut astray = core::mem::take(&mut self.astray);
-        astray.retain(|(flow, _)| self.position(*flow).is_ok());
+        astray.retain(|(flow, _)| self.position(*flow).is_some());
         self.astray = astray;
     }
 
@@ -546,7 +531,7 @@ impl Coflow {
         self.is_moved = true;
     }
 
-    /// Grants each flow, by number, what `rate` says.
+    /// Grants each flow, in order, what `rate` says.
     pub(crate) fn grant_each(&mut self, now: Time, rate: impl FnMut() -> u64) {
         self.sync(now);
         self.accounts.granted[0].fill_with(rate);
@@ -554,9 +539,9 @@ impl Coflow {
     }
 
     /// Grants one flow what is left of its path.
-    pub(crate) fn grant_left(&mut self, now: Time, id: FlowId, links: &mut Links) {
+    pub(crate) fn grant_left(&mut self, now: Time, came: Arrival, links: &mut Links) {
         self.sync(now);
-        if let Ok(position) = self.position(id) {
+        if let Some(position) = self.position(came) {
             let path = self.flows[position].route(&self.routes);
             let rate = links.left_on(path);
             links.take(path, rate);
@@ -570,7 +555,7 @@ impl Coflow {
     pub(crate) fn stray(&self, aside: Rate, links: &mut Links) {
         let [one, other] = &self.accounts.granted;
         for (flow, back) in &self.astray {
-            if let Ok(position) = self.position(*flow) {
+            if let Some(position) = self.position(*flow) {
                 let path = self.flows[position].route(&self.routes);
                 links.stray(path, back, one[position] + other[position] + aside.as_bps());
             }

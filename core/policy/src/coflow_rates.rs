@@ -19,7 +19,8 @@ use alloc::vec::Vec;
 use model::{Declared, Directives, FlowId, JobId, Measured, Network, Observation};
 use units::{Rate, Span, Time};
 
-use crate::coflow::Coflow;
+use crate::coflow::{Arrival, Coflow};
+use crate::flow_map::FlowMap;
 use crate::links::Links;
 use crate::roster::Roster;
 use crate::{Given, Policy, Share, pace};
@@ -83,7 +84,9 @@ pub(crate) struct CoflowRates<D> {
     ageing: Option<Time>,
     divided: Time,
     is_new: bool,
-    arrivals: u64,
+    arrivals: Arrival,
+    /// When each flow came.
+    came: FlowMap<Arrival>,
     /// Flows whose job completed.
     released: Vec<FlowId>,
     ticked: bool,
@@ -101,6 +104,7 @@ impl<D: Discipline> CoflowRates<D> {
             divided: Time::ZERO,
             is_new: true,
             arrivals: 0,
+            came: FlowMap::NONE,
             released: Vec::new(),
             ticked: false,
         }
@@ -132,8 +136,10 @@ impl<D: Discipline> CoflowRates<D> {
             Declared::FlowRequest { job, flow, src, dst, size } => {
                 if let Some(entry) = self.roster.enter(network, job, flow, (src, dst)) {
                     self.links.cover(network);
-                    let links = &mut self.links;
-                    entry.record.insert(now, (flow, (src, dst)), size, network, links);
+                    self.arrivals += 1;
+                    self.came.insert(flow, self.arrivals);
+                    let (flow, links) = ((self.arrivals, flow, (src, dst)), &mut self.links);
+                    entry.record.insert(now, flow, size, network, links);
                     self.is_new = true;
                     self.divide_at(now);
                 }
@@ -147,8 +153,10 @@ impl<D: Discipline> CoflowRates<D> {
         if !self.roster.leave(job, flow) {
             return;
         }
-        if let Some(entry) = self.roster.get_mut(job) {
-            entry.record.remove(now, flow, &mut self.links);
+        if let Some(entry) = self.roster.get_mut(job)
+            && let Some(came) = self.came.remove(flow)
+        {
+            entry.record.remove(now, came, &mut self.links);
             if entry.flows.is_empty() {
                 self.is_new = true;
                 self.divide_at(now);
@@ -162,7 +170,11 @@ impl<D: Discipline> CoflowRates<D> {
         if let Some(entry) = self.roster.get_mut(job) {
             self.released.extend(entry.record.withdraw(&mut self.links));
         }
-        if !self.roster.complete(job).is_empty() {
+        let flows = self.roster.complete(job);
+        for flow in flows.iter() {
+            self.came.remove(flow);
+        }
+        if !flows.is_empty() {
             self.is_new = true;
             self.divide_at(now);
         }
@@ -185,8 +197,10 @@ impl<D: Discipline> CoflowRates<D> {
             Measured::Delivered(flows) => {
                 for &(flow, delivered) in flows {
                     let job = self.roster.owner(flow);
-                    if let Some(entry) = job.and_then(|job| self.roster.get_mut(job)) {
-                        entry.record.measure(now, flow, delivered);
+                    if let Some(entry) = job.and_then(|job| self.roster.get_mut(job))
+                        && let Some(came) = self.came.get(flow)
+                    {
+                        entry.record.measure(now, *came, delivered);
                     }
                 }
                 self.divide_soon(now);

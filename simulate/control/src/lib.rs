@@ -15,7 +15,9 @@ mod applications;
 mod channels;
 mod host;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use control::{ChannelId, Config, Controller, HostConfig, Input, Output, Refusal};
@@ -24,7 +26,7 @@ use model::{Declared, Directive, Directives, FlowId, Network, NodeId, Observatio
 use policy::Policy;
 use protocol::agent::{self, Commands, Report};
 use protocol::application::{Declaration, Outcome};
-use protocol::client::{Action, Client, Limits};
+use protocol::client::{Account, Action, Client, Limits};
 use protocol::translate::Translator;
 use rand::RngExt as _;
 use units::{Span, Time};
@@ -92,7 +94,7 @@ pub struct SimulatedController<'a> {
     hosts: Vec<NodeId>,
     agents: Vec<Host>,
     translator: Translator,
-    applications: Client,
+    applications: Rc<RefCell<Client>>,
     /// The application of each job, where it has a name.
     names: BTreeMap<String, Arc<str>>,
     /// The connection of the applications, counted up.
@@ -149,7 +151,10 @@ impl<'a> SimulatedController<'a> {
             translator: Translator::default(),
             names: BTreeMap::new(),
             // One client here stands for any number of applications.
-            applications: Client::new(Limits { entries: usize::MAX, ..Limits::default() }),
+            applications: Rc::new(RefCell::new(Client::new(Limits {
+                entries: usize::MAX,
+                ..Limits::default()
+            }))),
             connection: 0,
             cut_off: false,
             due: BTreeMap::new(),
@@ -179,6 +184,18 @@ impl<'a> SimulatedController<'a> {
             .zip(&self.agents)
             .filter(|(_, agent)| agent.peer.is_some_and(|peer| !on_its_way.contains(&peer)));
         hosts.map(|(host, _)| *host).collect()
+    }
+
+    /// Tells what the controller didn't take of what the applications declared, if anything, in a
+    /// sentence: also once a world has this.
+    pub fn not_taken(&self) -> impl Fn() -> Option<String> + use<> {
+        let applications = Rc::clone(&self.applications);
+        move || {
+            let applications = applications.borrow();
+            let Account { refused, dropped, fault, .. } = applications.account();
+            let (lost, why) = (refused + dropped, fault.as_deref().unwrap_or_default());
+            (lost > 0).then(|| format!("{lost} declarations NOT TAKEN by the controller: {why}"))
+        }
     }
 
     /// The number of controllers so far.
@@ -269,9 +286,9 @@ impl<'a> SimulatedController<'a> {
             Event::Answered(connection, answer) if connection == self.connection => {
                 let chance = self.chance.random();
                 match answer {
-                    Answer::Health(epoch) => self.applications.healthy(now, epoch),
+                    Answer::Health(epoch) => self.applications.borrow_mut().healthy(now, epoch),
                     Answer::Declared(outcome) => {
-                        self.applications.answered(now, &outcome, chance);
+                        self.applications.borrow_mut().answered(now, &outcome, chance);
                     }
                 }
             }
@@ -401,12 +418,13 @@ impl<'a> SimulatedController<'a> {
 
     fn lose_applications(&mut self, now: Time) {
         self.connection += 1;
-        self.applications.lost(now, "no controller", self.chance.random());
+        let chance = self.chance.random();
+        self.applications.borrow_mut().lost(now, "no controller", chance);
     }
 
     /// Does one thing that the applications want now; whether there was one.
     fn speak(&mut self, now: Time) -> bool {
-        let said = match self.applications.poll(now) {
+        let said = match self.applications.borrow_mut().poll(now) {
             None => return false,
             Some(Action::Connect) => None,
             Some(Action::Health) => Some(Vec::new()),
@@ -415,7 +433,7 @@ impl<'a> SimulatedController<'a> {
         match said {
             Some(said) => self.send(now, NORTHBOUND, Event::Asked(self.connection, said)),
             None if self.cut_off || self.controller.is_none() => self.lose_applications(now),
-            None => self.applications.connected(now),
+            None => self.applications.borrow_mut().connected(now),
         }
         true
     }
@@ -519,7 +537,7 @@ impl Policy for SimulatedController<'_> {
                     self.names.insert(job.0.to_string(), Arc::clone(application));
                 }
                 for said in self.translator.translate(declared, &Hosts(&self.hosts)) {
-                    self.applications.declare(said);
+                    self.applications.borrow_mut().declare(said);
                 }
             }
             // Instruments of the world report to policies that watch it, and this doesn't.
@@ -546,6 +564,6 @@ impl Policy for SimulatedController<'_> {
         let due = self.due.first_key_value().map(|((at, _), _)| *at);
         let controller = self.controller.as_ref().and_then(Controller::deadline);
         let leases = self.agents.iter().filter_map(Host::deadline).min();
-        [due, controller, leases, self.applications.deadline()].into_iter().flatten().min()
+        [due, controller, leases, self.applications.borrow().deadline()].into_iter().flatten().min()
     }
 }

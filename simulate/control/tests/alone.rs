@@ -3,25 +3,84 @@
 
 mod shuffles;
 
+use ::policy::Policy;
+use model::{Declared, Flow, JobId, Network, Observation, TaskId};
 use shuffles::{Case, NONE, policy};
-use units::{Span, Time};
+use units::{Bytes, Span, Time};
 use watermaster_simulated_controller::{Faults, SimulatedController};
 
 const LEASE: Span = Span::from_secs(10);
 
-fn ends(case: &Case, policy: Option<Box<dyn ::policy::Policy + '_>>) -> Vec<Time> {
+fn ends(case: &Case, policy: Option<Box<dyn Policy + '_>>) -> Vec<Time> {
     let outcome = case.run(policy);
     outcome.flows.iter().map(|flow| flow.end.expect("every flow ends")).collect()
 }
 
-#[test]
-fn without_faults_it_is_the_policy_alone() {
-    for (seed, name) in (0..).zip(shuffles::POLICIES.iter().cycle().take(24)) {
-        let case = Case::draw(seed, name);
+/// Those that decide by what applications declare alone.
+fn policies() -> impl Iterator<Item = &'static str> {
+    let all = ::policy::POLICIES.iter().filter(|policy| policy.needs.is_empty());
+    all.map(|policy| policy.name)
+}
+
+/// The policies and seeds of cases that end otherwise under the whole controller.
+fn apart(cases: impl Iterator<Item = (u64, Case)>) -> Vec<String> {
+    let differs = |(seed, case): (u64, Case)| {
+        let name = &*case.policy;
         let alone = ends(&case, Some(policy(name)));
         let whole = SimulatedController::new(Box::new(|| policy(name)), LEASE, NONE, seed);
-        assert_eq!(alone, ends(&case, Some(Box::new(whole))), "{name}, seed {seed}");
+        let lost = whole.not_taken();
+        let same = alone == ends(&case, Some(Box::new(whole))) && lost().is_none();
+        (!same).then(|| format!("{name}, seed {seed}"))
+    };
+    cases.filter_map(differs).collect()
+}
+
+#[test]
+fn without_faults_it_is_the_policy_alone() {
+    let each = (0..).zip(policies().flat_map(|name| [name; 3]));
+    assert_eq!(apart(each.map(|(seed, name)| (seed, Case::draw(seed, name)))), [""; 0]);
+}
+
+#[test]
+fn with_ties_it_is_too() {
+    let each = policies().flat_map(|name| (0..4).map(move |seed| (seed, name)));
+    assert_eq!(apart(each.map(|(seed, name)| (seed, Case::draw_tied(seed, name)))), [""; 0]);
+}
+
+/// Two flows of one map to one reduce, and a job whose turn depends on what both are together.
+#[test]
+fn several_flows_between_two_tasks_are_one_portion() {
+    let mut case = Case::draw(1, "smsf");
+    let (mut large, mut small) = (case.jobs[0].clone(), case.jobs[1].clone());
+    let first = Flow { from: TaskId(0), size: Bytes::new(5_000_000), ..large.flows[0] };
+    let second = Flow { size: Bytes::new(1_000_000), ..first };
+    (large.flows, large.arrival) = (vec![first, second], Time::ZERO);
+    (small.flows, small.arrival) =
+        (vec![Flow { size: Bytes::new(3_000_000), ..first }], Time::ZERO + Span::from_millis(50));
+    case.jobs = vec![large, small];
+    let alone = ends(&case, Some(policy("smsf")));
+    assert!(alone[2] < alone[0], "the job whose flows are less together goes first");
+    let whole = SimulatedController::new(Box::new(|| policy("smsf")), LEASE, NONE, 1);
+    let lost = whole.not_taken();
+    assert_eq!(alone, ends(&case, Some(Box::new(whole))));
+    assert_eq!(lost(), None);
+}
+
+#[test]
+fn what_the_controller_refuses_is_counted() {
+    let case = Case::draw(1, "smsf");
+    let network = Network::new(case.topology);
+    let mut whole = SimulatedController::new(Box::new(|| policy("smsf")), LEASE, NONE, 1);
+    let job = JobId(1);
+    let twice = vec![(TaskId(1), Bytes::new(1)), (TaskId(1), Bytes::new(2))];
+    for said in [
+        Declared::JobStart { job, application: "a".into() },
+        Declared::Size { job, map: TaskId(0), reduces: twice },
+    ] {
+        whole.observe(Time::ZERO, &network, &Observation::Declared(said));
     }
+    let lost = whole.not_taken()().unwrap();
+    assert!(lost.contains("1 declarations NOT TAKEN") && lost.contains("stands twice"), "{lost}");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Jobs that arrive, shuffle and end: flows whose sizes are known beforehand.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::iter::Peekable;
 
-use model::{Declared, Flow, FlowId, Job, Terms};
-use units::{Span, Time};
+use model::{Declared, Flow, FlowId, Job, TaskId, Terms};
+use units::{Bytes, Span, Time};
 
 use crate::{Actions, Application, World};
 
@@ -131,7 +131,12 @@ fn announce<W: World>(job: &Job, actions: &mut Actions<'_, W>) {
     for own in by_map.chunk_by(|one, other| one.from == other.from) {
         let map = own[0].from;
         let offset = own.iter().map(|flow| flow.offset).min().unwrap_or_default();
-        let reduces = own.iter().map(|flow| (flow.to, flow.size)).collect();
+        // Several flows may go from one map to one reduce, which stands once in a message.
+        let mut reduces: BTreeMap<TaskId, Bytes> = BTreeMap::new();
+        for flow in own {
+            *reduces.entry(flow.to).or_default() += flow.size;
+        }
+        let reduces = reduces.into_iter().collect();
         actions.tell_after(offset, Declared::Size { job: id, map, reduces });
     }
 }

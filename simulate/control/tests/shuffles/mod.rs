@@ -5,7 +5,7 @@ use engine::random::Stream;
 use model::build;
 use model::{Buffer, Flow, Job, JobId, TaskId, Terms, Topology};
 use packet::{Jobs, Outcome, Setup, Transport};
-use policy::Policy;
+use policy::{Aim, Objective, Parameters, Policy};
 use rand::RngExt as _;
 use testing::network;
 use testing::packet::{outcome, setup};
@@ -17,8 +17,24 @@ pub const CAPACITY: Rate = Rate::from_mbps(20);
 pub const NONE: Faults =
     Faults { jitter: Span::ZERO, loss: 0.0, cut: None, death: None, crash: None, failure: 0.0 };
 
+/// A policy with its defaults; `static` and `arbiter`, which do nothing by default, have something to do.
 pub fn policy(name: &str) -> Box<dyn Policy + Send> {
-    policy::by_name(name, &policy::Parameters::default()).unwrap()
+    let parameters = Parameters::default();
+    let parameters = match name {
+        "static" => {
+            let rates: Vec<Rate> = (1..40).map(|flow| Rate::from_bps(200_000 * flow)).collect();
+            parameters.with("rates", rates)
+        }
+        "arbiter" => parameters.under(vec![Objective {
+            name: "all".into(),
+            applications: vec![engine::UNNAMED.into()],
+            policy: policy::find("srpt").unwrap(),
+            parameters: Parameters::default(),
+            aim: Aim::Weight(1),
+        }]),
+        _ => parameters,
+    };
+    policy::by_name(name, &parameters).unwrap()
 }
 
 /// What moves where.
@@ -56,6 +72,31 @@ impl Case {
             arrival += Span::from_millis(chance.random_range(0..2_000));
         }
         Self { policy: policy.into(), topology, jobs }
+    }
+
+    /// Flows and jobs that tie with others, of few sizes and several at once, and come when others have
+    /// ended, whose numbers the controller gives again.
+    pub fn draw_tied(seed: u64, policy: &str) -> Self {
+        let mut case = Self::draw(seed, policy);
+        let mut chance = Stream::named(seed, "ties");
+        let hosts: Vec<_> = case.topology.hosts().collect();
+        case.jobs.clear();
+        for id in 0..12 {
+            let arrival = Time::ZERO + Span::from_secs(u64::from(id / 3));
+            let mut flow = || {
+                let from = chance.random_range(0..hosts.len());
+                let to = (from + chance.random_range(1..hosts.len())) % hosts.len();
+                // A host runs one map and one reduce, between which there may be several flows.
+                let task = |number: usize| TaskId(u32::try_from(number).unwrap());
+                let size = Bytes::new(100_000 << chance.random_range(0..3));
+                let (src, dst, offset) = (hosts[from], hosts[to], Span::ZERO);
+                Flow { src, dst, from: task(from), to: task(10 + to), size, offset }
+            };
+            let flows = (0..3).map(|_| flow()).collect();
+            let (id, terms) = (JobId(id), Terms::default());
+            case.jobs.push(Job { id, arrival, class: None, terms, flows });
+        }
+        case
     }
 
     pub fn run<'a>(&self, policy: Option<Box<dyn Policy + 'a>>) -> Outcome {
