@@ -1,6 +1,8 @@
 # One command per habit. What runs in CI runs here.
 WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
+# Long enough that the controller is worth optimizing.
+SOAK := cargo test --profile quick --locked --config profile.quick.package.watermaster-control.opt-level=1
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
 .PHONY: help demo quick test growth docs-check tutorial lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases grammar wheel deb sign signing-check site page page-check page-pictures
@@ -42,17 +44,11 @@ tutorial: setup-build-python$(if $(filter 0,$(shell id -u)),-lab)
 growth: setup-build-valgrind
 	cargo test -p watermaster-control --locked --test growth -- --include-ignored --nocapture
 
-## soak: thousands of histories of faults through the controller (CONTROL_SEEDS=N), of messages and clients, and of liars (ADVERSARIES=N of each kind)
-# PROPTEST_CASES goes before what a test asks for itself: no test runs fewer than in `make test`.
+## soak: thousands of histories of faults through the controller (CONTROL_SEEDS=N), of messages and clients (PROPTEST_CASES=N), and of liars (ADVERSARIES=N of each kind)
 soak: setup-build
-	CONTROL_SEEDS=$${CONTROL_SEEDS:-5000} cargo test --profile quick --locked \
-		-p watermaster-control -p watermaster-simulated-controller --test faults
-	PROPTEST_CASES=$$({ printf '%s\n' 256 "$${PROPTEST_CASES:-$${CONTROL_SEEDS:-5000}}"; \
-			grep -rhoE 'with_cases\([0-9_]+' core/openflow/tests core/protocol/tests | tr -dc '0-9\n'; } | sort -n | tail -n 1) \
-		cargo test --profile quick --locked \
-		-p watermaster-openflow -p watermaster-protocol --test it --test client
-	ADVERSARIES=$${ADVERSARIES:-2000} cargo test --profile quick --locked \
-		-p watermaster-simulated-controller --test adversaries -- --nocapture
+	CONTROL_SEEDS=$${CONTROL_SEEDS:-5000} $(SOAK) -p watermaster-control -p watermaster-simulated-controller --test faults
+	PROPTEST_CASES=$${PROPTEST_CASES:-5000} $(SOAK) -p watermaster-openflow -p watermaster-protocol --test it --test client
+	ADVERSARIES=$${ADVERSARIES:-2000} $(SOAK) -p watermaster-simulated-controller --test adversaries -- --nocapture
 
 ## lint: format, lints, documentation, figures that it cites and tests that it names, fuzz targets that compile, no circles of modules (python3)
 lint: setup-build-python
