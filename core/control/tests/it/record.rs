@@ -438,8 +438,8 @@ fn content(record: Record) -> Vec<u8> {
     bytes[8..bytes.len() - 4].to_vec()
 }
 
-/// What may stand in a record: good contents where octets were replaced, taken out or put in, often at
-/// the end, and any bytes behind a kind.
+/// What may stand in a record: good contents where octets were changed, taken out (often all that
+/// follow) or put in, and any bytes behind a kind.
 fn contents() -> impl Strategy<Value = Vec<u8>> {
     let good = every_record().map(content);
     let few = || prop::collection::vec(any::<u8>(), 0..4);
