@@ -53,9 +53,11 @@ while [ -z "$governed" ] && kill -0 "$run" 2>/dev/null; do
     fi
     sleep 0.2
 done
-wait "$run"
+ended=0
+wait "$run" || ended=$?
 run=
 cat "$said/run"
+[ "$ended" -eq 0 ] || exit "$ended"
 if [ -z "$governed" ]; then
     echo "lab-demo: while smsf ran no link carried a limit that was enforced as it was meant; the last that was said:" >&2
     cat "$said/json" >&2

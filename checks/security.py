@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/security.md"
 NAMED = re.compile(r"`([\w/.-]+\.rs)::(\w+)`")
 TARGET = re.compile(r"`make ([\w-]+)`")
-RUN = set(re.findall(r"^run (?:env \w+=\S+ )?make ([\w-]+)", (ROOT / ".ci/run").read_text(), re.M))
+RUN = set(re.findall(r"^run (?:env (?:\w+=\S+ )+)?make ([\w-]+)", (ROOT / ".ci/run").read_text(), re.M))
 
 
 def is_compiled(path):

@@ -227,7 +227,7 @@ fn in_vain(terms: &Value, flows: &[Value]) -> String {
     if flows.is_empty() || all.is_empty() {
         return String::new();
     }
-    format!("counts for nothing: {}; see the objectives of the configuration\n", all.join(", "))
+    format!("no flow here is given: {}; see the objectives of the configuration\n", all.join(", "))
 }
 
 fn flow(explanation: &Value) -> String {
@@ -376,8 +376,8 @@ mod tests {
             (json!({ "name": "x", "aim": "deadline 5 ms" }), None),
         ] {
             let said = said(asked.clone(), objective);
-            let line = told.map(|told| format!("counts for nothing: {told}; see"));
-            assert_eq!(said.contains("counts for nothing"), told.is_some(), "{said}");
+            let line = told.map(|told| format!("no flow here is given: {told}; see"));
+            assert_eq!(said.contains("is given:"), told.is_some(), "{said}");
             assert!(line.is_none_or(|line| said.contains(&line)), "{said}");
         }
     }

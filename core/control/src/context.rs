@@ -34,7 +34,7 @@ const PAUSE: Span = Span::from_millis(100);
 /// What was reported so many samples ago is what stands: one may be late.
 const LATELY: u64 = 2;
 /// What no report of an agent speaks of for so many samples is gone: two may be lost, and one late.
-const PATIENCE: u64 = 4;
+pub(crate) const PATIENCE: u32 = 4;
 
 /// What was learnt of a host is known so long after its last word, at least.
 const MEMORY: Span = Span::from_secs(600);
@@ -82,13 +82,18 @@ impl Context {
 
     /// What no report of an agent speaks of for so long is gone.
     pub(crate) fn patience(&self) -> Span {
-        self.sample * PATIENCE
+        self.sample * u64::from(PATIENCE)
     }
 
     /// Whether what was last told of at `at` is gone: for longer than `patience`, and since before its agent `looked` at
     /// all that there is. All of these are times as [`Context::awake`].
     pub(crate) fn is_gone(&self, at: Time, patience: Span, looked: Time) -> bool {
         self.awake.since(at) > patience && at < looked
+    }
+
+    /// Samples are not quite as far apart as they should be.
+    pub(crate) fn nearly_a_sample(&self) -> Span {
+        self.sample / 4 * 3
     }
 
     /// Over less there is no rate.

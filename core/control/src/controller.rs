@@ -159,7 +159,10 @@ impl Controller {
             }
             Input::Reported(channel, report) => return self.handle_report(channel, report),
             Input::AgentGone(channel) => self.lose_agent(channel),
-            Input::Ordered { act, again } => return self.handle_order(act, again),
+            Input::Ordered { act, again } => {
+                self.handle_order(act, again)?;
+                self.orders.since = self.context.now;
+            }
             Input::Tick => self.pass_time(),
         }
         Ok(())

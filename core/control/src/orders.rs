@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::borrow::Borrow;
 
 use protocol::operator::{Act, Order};
-use units::Rate;
+use units::{Rate, Time};
 
 use crate::message::Refusal;
 
@@ -17,6 +17,8 @@ const MOST: usize = 1_000;
 /// Orders that stand, each until another ends it, also where that is because its time is over.
 #[derive(Default)]
 pub(crate) struct Orders {
+    /// When the last order came.
+    pub(crate) since: Time,
     pub(crate) frozen: Option<Act>,
     blocked: BTreeMap<String, Act>,
     /// By the names of hosts: one that was learnt has another number after a restart, or none yet.

@@ -6,20 +6,23 @@ use core::mem;
 use model::LinkId;
 use units::{Bytes, Rate, Time};
 
-use crate::context::Context;
+use crate::context::{Context, PATIENCE};
 
 /// A link is used where flows send so much of what it carries: one in so many.
 const USED: u64 = 4;
 /// Who is held to less than one in so many of what a link carries waits for it; with more it shares the link.
 const STARVED: u64 = 50;
-/// Who has wasted so many samples more than it used gives way. As many as one may be silent.
-const PATIENCE: u32 = 4;
 /// Who comes back and wastes yet another waits twice as often, this often at most.
 const DOUBLED: u32 = 6;
 
 /// The least that uses a link of this capacity.
 pub(crate) fn used(capacity: Rate) -> Rate {
     capacity.fraction(1, USED)
+}
+
+/// What the narrowest link of a path carries.
+pub(crate) fn narrowest(path: &[(LinkId, Rate)]) -> Option<Rate> {
+    path.iter().map(|(_, capacity)| *capacity).min()
 }
 
 /// The most of a link of this capacity that who waits for another's turn has: 1 % under `smsf`.
@@ -37,11 +40,12 @@ pub(crate) struct Waste {
     waits: bool,
     /// How fast it sent before that.
     before: Rate,
-    /// Samples in which its links idled while others waited for it, less those in which it used them.
+    /// Samples in which its links idled while others waited for it, less those in which it used them: with as many as
+    /// one may be silent it gives way.
     wasted: u32,
     /// Where it gives way: in how many samples more it must have something to send.
     rest: Option<u32>,
-    /// It gave way a sample ago: what went before that is no matter.
+    /// It gave way a sample ago, and what went before that is no matter; not all may be told of what went since.
     is_back: bool,
 }
 
@@ -63,7 +67,7 @@ impl Waste {
         &mut self,
         cx: &Context,
         leads: bool,
-        path: &[(LinkId, Rate)],
+        path: impl FnOnce() -> Vec<(LinkId, Rate)>,
         links: &Traffic,
     ) -> bool {
         let span = self.judged.map(|at| cx.awake.since(at));
@@ -75,10 +79,10 @@ impl Waste {
         let Some(span) = span else {
             return false;
         };
-        let rate = Rate::of(carried, span);
+        let (path, rate) = (path(), Rate::of(carried, span));
         let own = mem::replace(&mut self.before, rate);
         let is_back = mem::take(&mut self.is_back);
-        let uses = path.iter().map(|(_, capacity)| *capacity).min().is_none_or(|c| rate >= used(c));
+        let uses = narrowest(&path).is_none_or(|of| rate >= used(of));
         if uses && (leads || self.gives_way()) {
             self.wasted = self.wasted.saturating_sub(1);
         }
@@ -88,9 +92,13 @@ impl Waste {
             self.rest = (!self.is_back).then_some(rest);
             return self.is_back;
         }
-        let own = (!is_back).then_some(own);
         let idles = || !path.iter().any(|at| links.is_used(cx, *at, own));
-        if uses || !leads || !path.iter().any(|(at, _)| links.is_waited_for(cx, *at)) || !idles() {
+        if is_back
+            || uses
+            || !leads
+            || !path.iter().any(|(at, _)| links.is_waited_for(cx, *at))
+            || !idles()
+        {
             return false;
         }
         self.wasted = (self.wasted + 1).min(PATIENCE + DOUBLED);
@@ -135,7 +143,7 @@ impl Traffic {
         }
         let link = &mut self.0[at.index()];
         let span = cx.awake.since(link.since);
-        if span >= cx.sample / 4 * 3 {
+        if span >= cx.nearly_a_sample() {
             link.before = link.now.map(|bytes| Rate::of(bytes, span));
             (link.since, link.now) = (cx.awake, [Bytes::ZERO; 2]);
         }
@@ -148,13 +156,12 @@ impl Traffic {
         }
     }
 
-    /// Whether flows use a link of this capacity, of which one sent at its `own` rate in the sample before; without it
-    /// that sample doesn't count.
-    fn is_used(&self, cx: &Context, (at, capacity): (LinkId, Rate), own: Option<Rate>) -> bool {
+    /// Whether flows use a link of this capacity, of which one sent at its `own` rate in the sample before.
+    fn is_used(&self, cx: &Context, (at, capacity): (LinkId, Rate), own: Rate) -> bool {
         let used = used(capacity);
         self.0.get(at.index()).is_some_and(|link| {
             link.now[0] >= used.bytes_in(cx.sample)
-                || own.is_some_and(|own| link.is_fresh(cx) && link.before[0] >= used + own)
+                || link.is_fresh(cx) && link.before[0] >= used + own
         })
     }
 

@@ -1,5 +1,6 @@
 //! Executes operations through the kernel, and hands on what it tells.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd as _, OwnedFd};
 
@@ -26,6 +27,8 @@ pub struct Actuator {
     namespaces: Vec<Namespace>,
     /// Those of them of which the log says that they are gone.
     gone: Vec<bool>,
+    /// Namespaces that weren't there at the start.
+    left_out: BTreeSet<String>,
     /// By [`PortNumber`].
     ports: Vec<Interface>,
     delays: Option<Delays>,
@@ -70,20 +73,22 @@ pub fn leave_out(settings: &mut Settings) {
     if settings.hosts.iter().all(|host| is_absent(&host.namespace)) {
         return;
     }
-    let keep = |what: &str, name: &str, namespace: &Option<String>| {
-        let absent = is_absent(namespace);
-        if absent {
-            let namespace = namespace.as_deref().unwrap_or_default();
+    let Settings { hosts, ports, left_out, .. } = settings;
+    let mut keep = |what: &str, name: &str, namespace: &Option<String>| {
+        let absent = namespace.clone().filter(|_| is_absent(namespace));
+        if let Some(namespace) = &absent {
             tracing::error!(
                 namespace,
                 remedy = NAMESPACE,
                 "{what} {name} is left out: its namespace is not there"
             );
         }
-        !absent
+        let stays = absent.is_none();
+        left_out.extend(absent);
+        stays
     };
-    settings.hosts.retain(|host| keep("host", &host.host.name, &host.namespace));
-    settings.ports.retain(|port| keep("interface", &port.interface, &port.namespace));
+    hosts.retain(|host| keep("host", &host.host.name, &host.namespace));
+    ports.retain(|port| keep("interface", &port.interface, &port.namespace));
 }
 
 /// What is wrong with the control group or the pins that the configuration names.
@@ -133,8 +138,9 @@ impl Actuator {
         }
         let ports = settings.ports.clone();
         let (lost, delays) = (vec![0; ports.len()], Delays::wanted());
-        let gone = vec![false; namespaces.len()];
-        Ok(Self { pacer, switch: None, namespaces, gone, ports, delays, hidden: false, lost })
+        let (gone, left_out) = (vec![false; namespaces.len()], settings.left_out.clone());
+        let switch = None;
+        Ok(Self { pacer, switch, namespaces, gone, left_out, ports, delays, hidden: false, lost })
     }
 
     /// Takes over the connections that exist, and makes the interfaces ports.
@@ -217,16 +223,20 @@ impl Actuator {
     /// Whether all that is governed is still there. Of a namespace that isn't the log says so, once.
     ///
     /// # Errors
-    /// A control group or an interface isn't, or what the kernel says.
+    /// A control group or an interface isn't, a namespace is another or has come since the start, or what the kernel
+    /// says.
     pub fn stands(&mut self) -> Result<(), Error> {
+        if let Some(name) = self.left_out.iter().find(|name| Namespace::named(name).is_ok()) {
+            return Err(Error::Come(format!("namespace {name}")));
+        }
         for (namespace, said) in self.namespaces.iter().zip(&mut self.gone) {
             let gone = !namespace.stands();
+            let path = namespace.path();
+            if gone && path.exists() {
+                return Err(Error::Gone(format!("namespace {}", path.display())));
+            }
             if gone && !*said {
-                let (namespace, what) = (
-                    namespace.path().display(),
-                    "a namespace is gone, or another has taken its place",
-                );
-                tracing::error!(%namespace, remedy = NAMESPACE, "{what}");
+                tracing::error!(namespace = %path.display(), remedy = NAMESPACE, "a namespace is gone");
             }
             *said = gone;
         }
@@ -535,6 +545,31 @@ mod tests {
         drop(rig);
         leave_out(&mut settings);
         assert_eq!(settings.hosts.len(), 1);
+    }
+
+    /// Its unit starts the agent again, which then has it.
+    #[test]
+    fn a_namespace_that_comes_or_is_another_ends_the_agent() {
+        let (Some(rig), Some(other)) = (Rig::new(), Rig::new()) else { return };
+        let mut settings = rig.settings("http://127.0.0.1:1");
+        let mut more = other.settings("http://127.0.0.1:1");
+        more.hosts[0].host.name = "h2".into();
+        settings.hosts.append(&mut more.hosts);
+        let name = other.name.clone();
+        let mut actuator = Actuator::start(&settings).unwrap();
+        drop(other);
+        actuator.stands().unwrap();
+        rig.ip(&["netns", "add", &name]);
+        assert!(matches!(actuator.stands(), Err(Error::Gone(_))), "another has its name");
+        actuator.stop();
+        rig.ip(&["netns", "delete", &name]);
+        leave_out(&mut settings);
+        let mut actuator = Actuator::start(&settings).unwrap();
+        actuator.stands().unwrap();
+        rig.ip(&["netns", "add", &name]);
+        assert!(matches!(actuator.stands(), Err(Error::Come(_))));
+        actuator.stop();
+        rig.ip(&["netns", "delete", &name]);
     }
 
     #[test]

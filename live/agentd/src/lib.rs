@@ -78,7 +78,7 @@ pub enum StartError {
     System(#[from] std::io::Error),
 }
 
-/// Checks the configuration, its certificates and the namespaces that it names, as a start would. Control group,
+/// Checks the configuration, its certificates and that the namespaces that it names are there. Control group,
 /// interfaces and what the kernel gives are not tried.
 ///
 /// # Errors

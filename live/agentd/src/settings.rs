@@ -1,5 +1,6 @@
 //! The agent's configuration file. `docs/operating.md` explains every key.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,8 @@ pub struct Settings {
     pub openings: usize,
     /// The hosts that it acts for.
     pub hosts: Vec<Acting>,
+    /// Namespaces that weren't there at the start, with hosts and interfaces that are none of these.
+    pub left_out: BTreeSet<String>,
     /// The interfaces that it acts at.
     pub ports: Vec<Interface>,
 }
@@ -114,7 +117,8 @@ impl Settings {
         let ports = ports.collect::<Read<_>>()?;
         root.done()?;
         let file = file.to_owned();
-        Ok(Self { file, name, controllers, tls, log_json, pacer, openings, hosts, ports })
+        let left_out = BTreeSet::new();
+        Ok(Self { file, name, controllers, tls, log_json, pacer, openings, hosts, left_out, ports })
     }
 }
 

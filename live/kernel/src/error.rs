@@ -76,6 +76,9 @@ pub enum Error {
     /// What was governed isn't there any more.
     #[error("{0} is gone, or another has taken its place")]
     Gone(String),
+    /// What was left out at the start, as it wasn't there.
+    #[error("{0} is there now, and governed from the next start")]
+    Come(String),
     /// A command of a controller that another has replaced.
     #[error("epoch {given} is over: {standing} stands")]
     Stale {

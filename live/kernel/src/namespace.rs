@@ -76,8 +76,7 @@ impl Namespace {
 
     /// Whether it is still what is found there.
     pub fn stands(&self) -> bool {
-        let there = fs::metadata(&self.path).map(|about| about.ino());
-        matches!((there, self.inode()), (Ok(there), Ok(own)) if there == own)
+        self.is_that_of(&self.path)
     }
 
     /// Its inode, as statistics name it.
@@ -130,9 +129,12 @@ impl Namespace {
 
     /// Whether the calling thread is inside already.
     fn is_here(&self) -> bool {
+        self.is_that_of(Path::new("/proc/thread-self/ns/net"))
+    }
+
+    fn is_that_of(&self, path: &Path) -> bool {
         let identity = |about: fs::Metadata| (about.dev(), about.ino());
-        let here = fs::metadata("/proc/thread-self/ns/net").map(identity);
-        let there = self.file.metadata().map(identity);
-        matches!((here, there), (Ok(here), Ok(there)) if here == there)
+        let (there, own) = (fs::metadata(path).map(identity), self.file.metadata().map(identity));
+        matches!((there, own), (Ok(there), Ok(own)) if there == own)
     }
 }

@@ -424,6 +424,7 @@ impl Controller {
         let (mut refused, mut lied, mut told) = (None, BTreeSet::new(), BTreeSet::new());
         let kept = self.agents.kept(channel, sampled, |hosts| self.desired.reported_of(hosts));
         let (mut new, mut has_more) = (0, false);
+        let mut taken = Vec::new();
         for report in reports {
             // A sample says of each connection once how it stands.
             if !told.insert(report.connection) {
@@ -438,6 +439,7 @@ impl Controller {
                 refused = Some(refusal);
                 continue;
             }
+            taken.push(report.connection);
             let ends = self.view.ends(&report.connection);
             self.note_holders(report);
             self.note_owner(report);
@@ -469,7 +471,7 @@ impl Controller {
             self.raise(&of);
         }
         self.tell_pairs(sampled, &pairs);
-        self.judge_waste(reports);
+        self.judge_waste(&taken);
         self.end_vanished(channel);
         self.forget_silent();
         refused.map_or(Ok(()), Err)
@@ -560,8 +562,9 @@ impl Controller {
             .view
             .ends(&report.connection)
             .and_then(|ends| self.desired.delivered_before(ends, &report.connection, Time::NEVER));
-        let last = last.unwrap_or(before);
-        self.note_use(report, report.delivered_bytes - last.min(report.delivered_bytes));
+        // Of a connection that isn't kept nobody knows.
+        let since = last.map(|last| report.delivered_bytes - last.min(report.delivered_bytes));
+        self.note_use(report, since.unwrap_or(Bytes::ZERO));
         let noted = self.registry.joins.note(&self.context, report);
         // What a connection of several flows delivers can't be told apart.
         let carried = self.registry.carried_by(&report.connection);
@@ -578,7 +581,7 @@ impl Controller {
         }
         let carried = Vec::from(carried);
         let sends = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO
-            || report.delivered_bytes > last;
+            || since.is_some_and(|since| since > Bytes::ZERO);
         for id in carried {
             if let Some(flow) = self.registry.flow_mut(id) {
                 flow.hear(&self.context);

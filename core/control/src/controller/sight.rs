@@ -13,7 +13,7 @@ use units::{Bytes, Rate, Time};
 use super::Controller;
 use crate::agents::Moment;
 use crate::applications::registry::Flow;
-use crate::waste::{starved, used};
+use crate::waste::{narrowest, starved, used};
 
 impl Controller {
     /// Takes in whose the source of a reported connection is. Flows of others on it end.
@@ -160,8 +160,7 @@ impl Controller {
     /// nothing waited from one report to the next.
     pub(super) fn park_unseen(&mut self, hosts: &[NodeId]) {
         let (cx, awake) = (&self.context, self.context.awake);
-        // Samples are not quite as far apart as they should be.
-        let (sample, patience) = (self.context.sample / 4 * 3, self.context.patience());
+        let (sample, patience) = (self.context.nearly_a_sample(), self.context.patience());
         let is_idle = |flow: &Flow| {
             // Nothing is told of it, or that nothing goes.
             let looked = self.agents.looked(Some(flow.ends.0));
@@ -193,7 +192,7 @@ impl Controller {
         };
         let limits = flows.iter().map(|id| self.desired.intention(*id).limit());
         let limit = limits.reduce(|sum, more| Some(sum? + more?)).flatten();
-        let waits = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO;
+        let has_more = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO;
         let mut gives_way = true;
         for id in flows {
             if let Some(flow) = self.registry.flow_mut(id) {
@@ -201,25 +200,32 @@ impl Controller {
                 gives_way &= flow.waste.gives_way();
             }
         }
-        for (link, capacity) in self.view.capacities(ends, first) {
-            let is_starved = limit.is_some_and(|limit| limit <= starved(capacity));
-            self.traffic.note(&self.context, link, carried, gives_way, is_starved && waits);
+        let path = self.view.capacities(ends, first);
+        // Where a link is much wider than the others, who is held to a small part of it may fill its own.
+        let is_starved =
+            limit.zip(narrowest(&path)).is_some_and(|(limit, of)| limit <= starved(of));
+        let waits = has_more && is_starved && !self.is_withheld(ends);
+        for (link, _) in path {
+            self.traffic.note(&self.context, link, carried, gives_way, waits);
         }
     }
 
     /// Has flows of reported connections give way that leave their links idle while others wait for them, and no longer
     /// where they have something to send. Of a connection all do, whichever is first.
-    pub(super) fn judge_waste(&mut self, reports: &[ConnectionReport]) {
-        for report in reports {
-            let flows = Vec::from(self.registry.carried_by(&report.connection));
+    pub(super) fn judge_waste(&mut self, reported: &[Connection]) {
+        for connection in reported {
+            let flows = Vec::from(self.registry.carried_by(connection));
             let leads = flows.iter().any(|id| self.leads(*id));
             for id in flows {
+                let withheld =
+                    self.registry.flow(id).is_none_or(|flow| self.is_withheld(flow.ends));
                 let Some(flow) = self.registry.flow_mut(id).filter(|flow| flow.owner.is_some())
                 else {
                     continue;
                 };
-                let path = self.view.capacities(flow.ends, id);
-                if !flow.waste.judge(&self.context, leads && !flow.parked, &path, &self.traffic) {
+                let (ends, leads) = (flow.ends, leads && !flow.parked && !withheld);
+                let path = || self.view.capacities(ends, id);
+                if !flow.waste.judge(&self.context, leads, path, &self.traffic) {
                     continue;
                 }
                 if flow.waste.gives_way() {
@@ -237,8 +243,11 @@ impl Controller {
             return false;
         };
         let limit = self.desired.intention(id).limit();
-        let narrowest = || self.view.capacities(flow.ends, id).into_iter().map(|of| of.1).min();
-        !flow.parked && limit.is_none_or(|limit| narrowest().is_some_and(|of| limit >= used(of)))
+        let is_enough = |limit| {
+            let narrowest = narrowest(&self.view.capacities(flow.ends, id));
+            narrowest.is_some_and(|of| limit >= used(of))
+        };
+        !flow.parked && limit.is_none_or(is_enough)
     }
 
     /// Sets what a reported connection has carried against what was declared for it. `before`: what it had delivered

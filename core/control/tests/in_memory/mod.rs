@@ -49,20 +49,22 @@ pub struct Shape {
     /// The switch of each host.
     pub hosts: Vec<u32>,
     pub mbps: u64,
+    /// Of the cables between switches.
+    pub cable_mbps: u64,
 }
 
 impl Shape {
     /// Two racks of `each` hosts with one cable between them.
     pub fn racks(each: u32) -> Self {
         let hosts = (0..2 * each).map(|host| host / each).collect();
-        Self { switches: 2, cables: vec![(0, 1)], hosts, mbps: 100 }
+        Self { switches: 2, cables: vec![(0, 1)], hosts, mbps: 100, cable_mbps: 100 }
     }
 
     /// Two leaves with `each` hosts under two spines.
     pub fn diamond(each: u32) -> Self {
         let hosts = (0..2 * each).map(|host| host / each).collect();
         let cables = vec![(0, 2), (0, 3), (1, 2), (1, 3)];
-        Self { switches: 4, cables, hosts, mbps: 100 }
+        Self { switches: 4, cables, hosts, mbps: 100, cable_mbps: 100 }
     }
 
     /// For each switch, what each of its ports leads to: a switch's port, or a host.
@@ -114,7 +116,8 @@ impl Shape {
                 End::Switch(to, back) => (NodeId(to), Some(back)),
                 End::Host(host) => (NodeId(self.switches + host), None),
             };
-            topology.connect(NodeId(switch), to, spec(self.mbps), spec(self.mbps)).unwrap();
+            let spec = spec(if back.is_some() { self.cable_mbps } else { self.mbps });
+            topology.connect(NodeId(switch), to, spec, spec).unwrap();
             if let End::Switch(to, back) = end {
                 done.push((to, back));
             }

@@ -669,7 +669,13 @@ fn a_switch_without_a_second_table_gets_no_entries() {
     // Windows of flows, counts and meters.
     for (name, caps) in [("sab", true), ("sdtcp", false), ("fair", false)] {
         let hosts = vec![0, 0, 0, 1, 1, 1, MIDDLE];
-        let shape = Shape { switches: 3, cables: vec![(0, MIDDLE), (MIDDLE, 1)], hosts, mbps: 100 };
+        let shape = Shape {
+            switches: 3,
+            cables: vec![(0, MIDDLE), (MIDDLE, 1)],
+            hosts,
+            mbps: 100,
+            cable_mbps: 100,
+        };
         let config = shape.config(name, named(name), true);
         let config = if name == "fair" { metered(config) } else { config };
         let mut rig = Rig::new(&shape, config, 1);

@@ -246,6 +246,12 @@ fn what_went_free_while_no_agent_was_there_accuses_nobody() {
         assert_eq!(sample(&mut rig, agent, 600_000), "agent h0, by pacing");
     }
     assert!(sample(&mut rig, agent, 900_000).contains("something undoes it"));
+    // Nor does what went during a freeze.
+    freeze(&mut rig);
+    sample(&mut rig, agent, 30_000_000);
+    let thaw = Act { at_s: 2, by: "operator me".into(), order: Order::Thaw {} };
+    rig.input(Input::Ordered { act: &thaw, again: false }).unwrap();
+    assert_eq!(shown(&rig).by, "agent h0, by pacing");
 }
 
 /// Loopback, or the network that agent and controller speak over.

@@ -26,7 +26,16 @@ fn rig_under(policy: &str) -> (Rig, ChannelId) {
 
 fn rig_with(shape: &Shape, policy: &str, tenants: Vec<Tenant>) -> (Rig, ChannelId) {
     let made = policy::by_name(policy, &policy::Parameters::default()).unwrap();
-    let mut config = shape.config(policy, made, true);
+    rig_of_policy(shape, policy, made, tenants)
+}
+
+fn rig_of_policy(
+    shape: &Shape,
+    name: &str,
+    policy: Box<dyn policy::Policy + Send>,
+    tenants: Vec<Tenant>,
+) -> (Rig, ChannelId) {
+    let mut config = shape.config(name, policy, true);
     config.tenants = tenants;
     let mut rig = Rig::new(shape, config, 1);
     let agent = rig.agent("a", &[0]);
@@ -193,7 +202,7 @@ fn who_sent_slowly_has_its_turn_again_when_it_has_data() {
 #[test]
 fn who_alternates_holds_others_no_longer_than_it_sends_twice() {
     for policy in ONE_BEFORE_ANOTHER {
-        for (fast, slow) in [(1, 1), (1, 3), (1, 9), (3, 12)] {
+        for (fast, slow) in [(1, 3), (1, 9), (3, 12)] {
             let is_fast = |second: u64| second % (fast + slow) < fast;
             let sends = |second| if is_fast(second) { (6 * MB, MB) } else { (10_000, MB) };
             let held_in = samples_held(policy, 1, sends);
@@ -201,6 +210,45 @@ fn who_alternates_holds_others_no_longer_than_it_sends_twice() {
             let held = held_in.len();
             assert!(held <= 2 * sent + 24, "{policy}, {fast}, {slow}: {held}, sent in {sent}");
         }
+    }
+}
+
+/// Who sends slowly beside one that is held, both over the uplink of two racks, has given way after so many samples.
+fn gives_way(rig: &mut Rig, agent: ChannelId) -> bool {
+    for second in 1..=12 {
+        let slow = (connection(0, 1, 1), 10_000 * second, 1, None);
+        sample(rig, agent, &[slow, (connection(0, 1, 2), 20_000 * second, MB, None)]);
+    }
+    rig.why("slow", "job", 1).why.contains("gives way")
+}
+
+/// Then nothing holds anybody back.
+#[test]
+fn during_a_freeze_nobody_leaves_links_idle() {
+    for freezes in [false, true] {
+        let (mut rig, agent) = rig(vec![]);
+        declare(&mut rig, "slow", 1, 20 * MB);
+        declare(&mut rig, "real", 2, 3_000 * MB);
+        if freezes {
+            order(&mut rig, Order::Freeze { reason: None });
+        }
+        assert_eq!(gives_way(&mut rig, agent), !freezes);
+    }
+}
+
+/// Who is held to a small part of a wide link may have most of its own.
+#[test]
+fn who_shares_its_own_link_waits_for_nobody_at_a_wider_one() {
+    for (limit, waits) in [(1, true), (20, false)] {
+        let mut shape = Shape::racks(1);
+        shape.cable_mbps = 100 * shape.mbps;
+        let rates = vec![Rate::from_mbps(100), Rate::from_mbps(limit)];
+        let policy = policy::Parameters::default().with("rates", rates);
+        let policy = policy::by_name("static", &policy).unwrap();
+        let (mut rig, agent) = rig_of_policy(&shape, "static", policy, vec![]);
+        declare(&mut rig, "slow", 1, 20 * MB);
+        declare(&mut rig, "real", 2, 3_000 * MB);
+        assert_eq!(gives_way(&mut rig, agent), waits, "{limit}");
     }
 }
 

@@ -244,7 +244,7 @@ fn cases(shape: &Shape) -> Vec<((u32, u32), Vec<u32>)> {
 fn row(switches: u32, is_circle: bool) -> Shape {
     let last = if is_circle { switches } else { switches - 1 };
     let cables = (0..last).map(|at| (at, (at + 1) % switches)).collect();
-    Shape { switches, cables, hosts: (0..switches).collect(), mbps: 100 }
+    Shape { switches, cables, hosts: (0..switches).collect(), mbps: 100, cable_mbps: 100 }
 }
 
 /// Shapes with several ways, and how many flows between any two hosts: where there are several shortest

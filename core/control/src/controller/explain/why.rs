@@ -300,11 +300,12 @@ impl Answers<'_> {
     }
 
     /// What was measured of a flow that goes faster than the limit that should stand, for longer than a
-    /// new limit takes to show: also one that stands again since its agent came back.
+    /// new limit takes to show: also one that stands again since its agent came back, or by an order.
     fn excess(&self, id: FlowId, flow: &Flow) -> Option<Rate> {
         let limit = self.enforced(flow)?;
         let agent = self.agents.acting_for(flow.ends.0).map(|(_, agent)| agent.since);
-        let since = agent.into_iter().fold(self.desired.intention(id).since, Time::max);
+        let since = agent.into_iter().chain([self.orders.since]);
+        let since = since.fold(self.desired.intention(id).since, Time::max);
         let is_long = self.now.since(since) > self.context.patience();
         self.measured(flow).filter(|measured| is_long && measured.fraction(4, 5) > limit)
     }
