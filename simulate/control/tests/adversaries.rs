@@ -466,7 +466,7 @@ const COVERED: f64 = 20.0;
 const LOSS: f64 = 60.0;
 
 /// The same of crawling: each of its connections has its turn for four samples.
-const CRAWLED: f64 = 125.0;
+const CRAWLED: f64 = 150.0;
 
 #[test]
 fn no_lie_gains_or_ruins() {
