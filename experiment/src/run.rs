@@ -454,9 +454,8 @@ impl Task<'_> {
     fn fluid(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
         let scenario = &self.prepared.scenario;
         // This world shares max-min fairly by itself.
-        let (policy, lost) = self.decider()?;
         let is_own = self.policy.policy.is_max_min && scenario.control.simulated.is_none();
-        let policy = (!is_own).then_some(policy);
+        let (policy, lost) = if is_own { None } else { Some(self.decider()?) }.unzip();
         let plan = Plan {
             network: self.prepared.network.clone(),
             application: self.prepared.traffic.in_fluid(),
@@ -471,7 +470,7 @@ impl Task<'_> {
         let room = self.memory.map(|most| fluid::Room { most, used: memory::used });
         let mut outcome = fluid::run(plan, room, progress)
             .map_err(|source| Failure::Fluid { policy: self.policy.label.clone(), source })?;
-        outcome.notes.extend(lost());
+        outcome.notes.extend(lost.and_then(|lost| lost()));
         Ok(outcome)
     }
 }

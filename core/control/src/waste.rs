@@ -10,7 +10,7 @@ use crate::context::{Context, PATIENCE};
 
 /// A link is used where flows send so much of what it carries: one in so many.
 const USED: u64 = 4;
-/// Who is held to less than one in so many of what a link carries waits for it; with more it shares the link.
+/// Who is held to at most one in so many of what its narrowest link carries waits for its turn; with more it shares.
 const STARVED: u64 = 50;
 /// Who comes back and wastes yet another waits twice as often, this often at most.
 const DOUBLED: u32 = 6;
@@ -114,7 +114,7 @@ struct Link {
     since: Time,
     now: [Bytes; 2],
     before: [Rate; 2],
-    /// When a flow was reported last that has something to send and next to nothing of this.
+    /// When a flow over it was reported last that waits for its turn.
     waited: Option<Time>,
 }
 
@@ -129,7 +129,7 @@ impl Link {
 pub(crate) struct Traffic(Vec<Link>);
 
 impl Traffic {
-    /// A connection has carried so much over a link; `waits`: it has something to send and next to nothing of the link.
+    /// A connection has carried so much over a link; `waits`: for its turn, with something to send.
     pub(crate) fn note(
         &mut self,
         cx: &Context,

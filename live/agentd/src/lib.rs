@@ -82,7 +82,7 @@ pub enum StartError {
 /// interfaces and what the kernel gives are not tried.
 ///
 /// # Errors
-/// An agent can't start with it.
+/// An agent can't start with it, or would leave hosts out.
 pub fn check(path: &Path) -> Result<(), StartError> {
     let settings = Settings::load(path)?;
     settings.tls.as_ref().map(tls::client).transpose()?;
@@ -95,8 +95,8 @@ pub fn check(path: &Path) -> Result<(), StartError> {
 /// Runs an agent until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// It can't start; or an interface or the control group that it governs is removed: nothing that it was told of
-/// that would act any more, and the next agent finds what has taken its place.
+/// It can't start; or an interface or the control group that it governs is removed, or a namespace is another or has
+/// come: nothing that it was told of that would act any more, and the next agent finds what is there.
 pub async fn run(path: &Path) -> Result<(), StartError> {
     let mut settings = Settings::load(path)?;
     let mut terminate = signal(SignalKind::terminate())?;

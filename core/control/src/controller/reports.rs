@@ -563,7 +563,7 @@ impl Controller {
             .ends(&report.connection)
             .and_then(|ends| self.desired.delivered_before(ends, &report.connection, Time::NEVER));
         // Of a connection that isn't kept nobody knows.
-        let since = last.map(|last| report.delivered_bytes - last.min(report.delivered_bytes));
+        let since = last.map(|last| report.delivered_bytes - last);
         self.note_use(report, since.unwrap_or(Bytes::ZERO));
         let noted = self.registry.joins.note(&self.context, report);
         // What a connection of several flows delivers can't be told apart.

@@ -217,13 +217,11 @@ impl Controller {
             let flows = Vec::from(self.registry.carried_by(connection));
             let leads = flows.iter().any(|id| self.leads(*id));
             for id in flows {
-                let withheld =
-                    self.registry.flow(id).is_none_or(|flow| self.is_withheld(flow.ends));
                 let Some(flow) = self.registry.flow_mut(id).filter(|flow| flow.owner.is_some())
                 else {
                     continue;
                 };
-                let (ends, leads) = (flow.ends, leads && !flow.parked && !withheld);
+                let (ends, leads) = (flow.ends, leads && !flow.parked);
                 let path = || self.view.capacities(ends, id);
                 if !flow.waste.judge(&self.context, leads, path, &self.traffic) {
                     continue;
@@ -237,7 +235,7 @@ impl Controller {
         }
     }
 
-    /// Whether the policy lets a flow use its links.
+    /// Whether the policy lets a flow use its links. Where all are plain TCP, nobody goes before others.
     fn leads(&self, id: FlowId) -> bool {
         let Some(flow) = self.registry.flow(id).filter(|flow| flow.owner.is_some()) else {
             return false;
@@ -247,7 +245,7 @@ impl Controller {
             let narrowest = narrowest(&self.view.capacities(flow.ends, id));
             narrowest.is_some_and(|of| limit >= used(of))
         };
-        !flow.parked && limit.is_none_or(is_enough)
+        !flow.parked && !self.is_withheld(flow.ends) && limit.is_none_or(is_enough)
     }
 
     /// Sets what a reported connection has carried against what was declared for it. `before`: what it had delivered
