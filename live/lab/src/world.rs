@@ -412,12 +412,9 @@ impl World {
             self.attend(&receiver, Source::Receiver(id), EventFlags::IN | EventFlags::ET)?;
             flow.accepted(receiver);
         }
-        let ends = flow.is_over();
         self.flows.push(Some(flow));
         self.live += 1;
-        if ends {
-            self.end(id);
-        }
+        self.tell(id);
         Ok(id)
     }
 
@@ -458,15 +455,23 @@ impl World {
         if flow.arrived() > before {
             self.moved = self.now;
         }
-        let (reached, over) = (flow.reached(), flow.is_over());
-        self.notices.extend(reached.map(|at| Notice::Reached(id, at)));
-        if over {
-            self.end(id);
-        } else if step == Step::Closed {
+        let over = flow.is_over();
+        self.tell(id);
+        if !over && step == Step::Closed {
             let gone = format!("flow {}: the connection ended before its data", id.0);
             return Err(Error::Inconsistent(gone));
         }
         Ok(())
+    }
+
+    /// Tells of a mark that is reached and of an end.
+    fn tell(&mut self, id: FlowId) {
+        let Some(Some(flow)) = self.flows.get_mut(id.index()) else { return };
+        let (reached, over) = (flow.reached(), flow.is_over());
+        self.notices.extend(reached.map(|at| Notice::Reached(id, at)));
+        if over {
+            self.end(id);
+        }
     }
 
     fn send(&mut self, id: FlowId) -> Result<(), Error> {
@@ -723,9 +728,7 @@ impl engine::Streams for World {
     fn close(&mut self, id: FlowId) {
         if let Some(Some(flow)) = self.flows.get_mut(id.index()) {
             flow.close();
-            if flow.is_over() {
-                self.end(id);
-            }
+            self.tell(id);
         }
     }
 
@@ -759,8 +762,7 @@ impl engine::Streams for World {
     fn mark(&mut self, id: FlowId, at: Bytes) {
         if let Some(Some(flow)) = self.flows.get_mut(id.index()) {
             flow.mark = Some(at.get());
-            let reached = flow.reached();
-            self.notices.extend(reached.map(|at| Notice::Reached(id, at)));
+            self.tell(id);
         }
     }
 
@@ -772,9 +774,16 @@ impl engine::Streams for World {
 
     fn consume(&mut self, id: FlowId, bytes: Bytes) {
         let Some(Some(flow)) = self.flows.get_mut(id.index()) else { return };
+        let before = flow.arrived();
         if let Err(error) = flow.consume(bytes.get(), &mut self.sink) {
             self.fault = Some(fail(format!("flow {}", id.0))(error));
-        } else if flow.told && flow.unread() == Bytes::ZERO {
+        } else if !flow.told {
+            // Epoll doesn't tell of what is read before the next wait.
+            if flow.arrived() > before {
+                self.moved = self.now;
+            }
+            self.tell(id);
+        } else if flow.unread() == Bytes::ZERO {
             self.flows[id.index()] = None;
         }
     }

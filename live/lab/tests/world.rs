@@ -317,3 +317,22 @@ fn a_stream_reaches_its_marks_and_waits_for_its_reader() {
         world.advance(soon);
     }
 }
+
+#[test]
+fn an_end_that_a_reader_sees_first_is_told() {
+    let Some((mut world, network, [a, b, _])) = world("seen") else { return };
+    let flow = world.open(&network, a, b).unwrap();
+    world.pause_reading(flow);
+    assert!(world.write(flow, Bytes::new(1_000)));
+    world.mark(flow, Bytes::new(1_000));
+    let limit = after(&world, PATIENCE);
+    let Notice::Reached(..) = next(&mut world, limit) else { panic!("no mark") };
+    world.consume(flow, Bytes::new(1_000));
+    // It arrives while nobody waits for events, and is gone when somebody does.
+    world.write(flow, Bytes::new(2_000));
+    world.close(flow);
+    assert!(eventually(|| world.state(flow).unwrap().unread == Bytes::new(2_000)));
+    world.consume(flow, Bytes::new(2_000));
+    let Notice::Ended(ended, _) = next(&mut world, limit) else { panic!("no end") };
+    assert_eq!(ended, flow);
+}
