@@ -137,8 +137,8 @@ pub(crate) struct Desired {
     pairs: BTreeMap<(NodeId, NodeId), Pair>,
     /// Limits that are confirmed to stand.
     confirmed: BTreeMap<Connection, Rate>,
-    /// Connections whose grant may have changed.
-    changed: BTreeSet<Connection>,
+    /// Connections whose grant may have changed, some of them more than once.
+    changed: Vec<Connection>,
     /// Pairs whose rate is divided anew at the end of the turn, for all their connections at once.
     divided: BTreeSet<(NodeId, NodeId)>,
     /// When pairs were last looked through, as [`Context::awake`].
@@ -176,20 +176,27 @@ impl Desired {
 
     /// The grant of a connection may have changed.
     pub(crate) fn touch(&mut self, connection: Connection) {
-        self.changed.insert(connection);
+        self.changed.push(connection);
     }
 
     pub(crate) fn touch_pairs(&mut self) {
         self.divided.extend(self.pairs.keys());
     }
 
-    /// The connections whose grant may have changed since this was asked.
-    pub(crate) fn take_changed(&mut self) -> BTreeSet<Connection> {
+    /// The connections whose grant may have changed since this was asked, and `others`; each once.
+    pub(crate) fn take_changed<'a>(
+        &mut self,
+        others: impl Iterator<Item = &'a Connection>,
+    ) -> Vec<Connection> {
         for ends in core::mem::take(&mut self.divided) {
             let pair = self.pairs.get(&ends);
             self.changed.extend(pair.into_iter().flat_map(|pair| pair.connections.keys()));
         }
-        core::mem::take(&mut self.changed)
+        let mut changed = core::mem::take(&mut self.changed);
+        changed.extend(others);
+        changed.sort_unstable();
+        changed.dedup();
+        changed
     }
 
     /// What a connection should be held to. `flows` are those that it and others share, `among` so many
@@ -471,7 +478,7 @@ impl Desired {
     ) -> Option<(&mut Pair, Bytes)> {
         let pair = self.pairs.get_mut(&ends)?;
         let left = pair.connections.remove(connection)?;
-        self.changed.insert(*connection);
+        self.changed.push(*connection);
         if left.carrier.counts() {
             pair.counting -= 1;
             self.divided.extend(pair.rate.map(|_| ends));
@@ -567,11 +574,11 @@ mod tests {
         assert_eq!(desired.note_pair(cx, (now, Time::ZERO), ENDS, access), None, "nothing changed");
         desired.give_pair(ENDS, access);
         assert_eq!(share(&desired, 1), Some(Rate::from_mbps(50)));
-        desired.take_changed();
+        desired.take_changed([].iter());
         assert_eq!(desired.leave_pair(ENDS, &connection(1)), None);
         assert_eq!(desired.changed.len(), 1, "the others are looked for when the turn ends");
         assert_eq!(share(&desired, 2), Some(access));
-        assert_eq!(desired.take_changed().len(), 2, "both hear of it");
+        assert_eq!(desired.take_changed([].iter()).len(), 2, "both hear of it");
         let rate = Rate::ZERO;
         let ended = desired.leave_pair(ENDS, &connection(2));
         assert_eq!(ended, Some(Measured::Offered { src: ENDS.0, dst: ENDS.1, rate }));

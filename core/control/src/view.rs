@@ -59,7 +59,7 @@ pub(crate) struct View {
     pub(crate) network: Network,
     names: BTreeMap<String, NodeId>,
     /// By the address's number.
-    addresses: BTreeMap<u128, NodeId>,
+    addresses: Addresses,
     /// The same, by host.
     addressed: BTreeSet<(NodeId, IpAddr)>,
     ethernet: BTreeMap<[u8; 6], NodeId>,
@@ -125,7 +125,7 @@ impl View {
             }
         }
         let kind = |node: NodeId| topology.nodes().get(node.index()).map(|node| node.kind);
-        let (mut addresses, mut addressed) = (BTreeMap::new(), BTreeSet::new());
+        let (mut addresses, mut addressed) = (Addresses::default(), BTreeSet::new());
         let mut ethernet = BTreeMap::new();
         for (i, host) in config.hosts.iter().enumerate() {
             if kind(host.node) != Some(NodeKind::Host) {
@@ -271,7 +271,7 @@ impl View {
     }
 
     pub(crate) fn host_at(&self, address: IpAddr) -> Option<NodeId> {
-        self.addresses.get(&number(address)).copied()
+        self.addresses.get(number(address))
     }
 
     pub(crate) fn host_with(&self, ethernet: [u8; 6]) -> Option<NodeId> {
@@ -410,7 +410,7 @@ impl View {
             let addresses: Vec<_> = self.addresses_of(node).collect();
             self.learnt_addresses = self.learnt_addresses.saturating_sub(addresses.len());
             for address in addresses {
-                self.addresses.remove(&number(address));
+                self.addresses.remove(number(address));
                 self.addressed.remove(&(node, address));
             }
             self.learnt -= 1;
@@ -578,7 +578,7 @@ impl View {
         self.shown_in_all -= 1;
         match what {
             Shown::Address(address) => {
-                self.addresses.remove(&number(address));
+                self.addresses.remove(number(address));
                 self.addressed.remove(&(host, address));
             }
             Shown::Ethernet(address) => {
@@ -664,6 +664,37 @@ fn pair(topology: &model::Topology, links: &mut [LinkView]) {
             let there = waiting.remove(0);
             links[here.index()].back = Some(there);
             links[there.index()].back = Some(here);
+        }
+    }
+}
+
+/// Whose addresses are, in the order of their numbers: looked up for every connection, changed rarely.
+#[derive(Default)]
+struct Addresses(Vec<(u128, NodeId)>);
+
+impl Addresses {
+    fn place(&self, number: u128) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&number, |(known, _)| *known)
+    }
+
+    fn get(&self, number: u128) -> Option<NodeId> {
+        self.place(number).ok().map(|place| self.0[place].1)
+    }
+
+    /// Returns who had it before.
+    fn insert(&mut self, number: u128, host: NodeId) -> Option<NodeId> {
+        match self.place(number) {
+            Ok(place) => Some(core::mem::replace(&mut self.0[place].1, host)),
+            Err(place) => {
+                self.0.insert(place, (number, host));
+                None
+            }
+        }
+    }
+
+    fn remove(&mut self, number: u128) {
+        if let Ok(place) = self.place(number) {
+            self.0.remove(place);
         }
     }
 }

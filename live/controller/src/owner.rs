@@ -237,30 +237,30 @@ impl Owner {
     /// Takes in what is next, for a turn's time, and tells everybody what follows.
     fn turn(&mut self) {
         let began = Instant::now();
-        let mut urgent = None;
+        let (mut start, mut urgent) = (began, None);
         for _ in 0..BATCH {
             let Some((tenant, (event, turn))) = self.queue.next() else { break };
-            let start = Instant::now();
             let is_urgent = event.is_urgent();
-            if let Some(rest) = self.handle(event) {
+            if let Some(rest) = self.handle(start, event) {
                 self.queue.put_back(&tenant, (rest, turn));
             }
-            let took = start.elapsed();
+            let end = Instant::now();
+            let took = end - start;
             self.queue.charge(&tenant, took);
             self.served.push((tenant, took));
             // A queue that fills doesn't wait for the others of its turn.
             urgent = is_urgent.then_some(start);
-            if is_urgent || began.elapsed() > TURN {
+            start = end;
+            if is_urgent || end - began > TURN {
                 break;
             }
         }
-        let deciding = Instant::now();
         self.end_turn(began);
         if let Some(heard) = urgent {
             let decided_ns = heard.elapsed().as_nanos();
             tracing::debug!(target: "delay", decided_ns, "congestion answered");
         }
-        self.share(deciding.elapsed());
+        self.share(start.elapsed());
     }
 
     /// What was decided costs those who were taken in, each by what that took.
@@ -313,10 +313,9 @@ impl Owner {
         }
     }
 
-    /// Takes in an event; gives back what is left of it for later.
-    fn handle(&mut self, event: Event) -> Option<Event> {
-        let start = Instant::now();
-        let now = self.clock.now();
+    /// Takes in an event, as of `start`; gives back what is left of it for later.
+    fn handle(&mut self, start: Instant, event: Event) -> Option<Event> {
+        let now = self.clock.time(start);
         match event {
             Event::SwitchConnected(channel, identity, outlet) => {
                 tracing::info!(identity, channel = channel.0, "switch connected");

@@ -6,10 +6,11 @@
 //! costs is known only when it is done: who costs much waits afterwards.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::tenant::{Tenant, Who};
+use crate::tenant::Tenant;
 
 /// A tenant that was given so much more than who is served now goes before nobody, however urgent.
 const CREDIT: u64 = 10_000_000;
@@ -19,17 +20,39 @@ const AHEAD: usize = 1_000;
 /// What waits, line by line.
 #[derive(Debug)]
 pub struct Queue<E> {
-    lines: HashMap<Who, Line<E>>,
+    lines: Lines<E>,
     /// Lines in which something waits, by their tags and by who began to wait first.
-    waiting: BTreeSet<(u64, u64, Who)>,
-    /// Lines in which nothing waits and whose tag is ahead: who comes back has that tag.
-    ahead: BTreeSet<(u64, Who)>,
+    waiting: BTreeSet<(u64, u64, u64)>,
+    /// Lines that are forgotten once they are served up to a tag, if nothing waits in them then: who comes back
+    /// before has its tag. Tags may have grown since.
+    ahead: BTreeSet<(u64, u64)>,
     /// Lines that go first, now.
-    urgent: VecDeque<Who>,
+    urgent: VecDeque<u64>,
     /// The tag of who is served, ns.
     now: u64,
     /// How often a line began to wait.
     begun: u64,
+}
+
+/// By the numbers of tenants, which nobody outside chooses.
+type Lines<E> = HashMap<u64, Line<E>, BuildHasherDefault<Spread>>;
+
+/// Spreads numbers that follow each other (Knuth, The Art of Computer Programming 3, section 6.4).
+#[derive(Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("numbers alone")
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
 }
 
 #[derive(Debug)]
@@ -38,13 +61,16 @@ struct Line<E> {
     events: VecDeque<E>,
     /// What the machine has taken for it, from where it began, ns.
     tag: u64,
-    place: u64,
+    /// As it waits.
+    waits: Option<(u64, u64)>,
+    /// Whether it is in `ahead`.
+    is_ahead: bool,
 }
 
 impl<E> Default for Queue<E> {
     fn default() -> Self {
         Self {
-            lines: HashMap::new(),
+            lines: Lines::default(),
             waiting: BTreeSet::new(),
             ahead: BTreeSet::new(),
             urgent: VecDeque::new(),
@@ -63,95 +89,103 @@ impl<E> Queue<E> {
     /// Lets an event wait at the end of its tenant's line. What `is_urgent` goes before all other lines, unless
     /// its own isn't empty or has had more than its share.
     pub fn push(&mut self, tenant: &Arc<Tenant>, event: E, is_urgent: bool) {
-        let who = &tenant.who;
-        if let Some(line) = self.lines.get_mut(who)
-            && !line.events.is_empty()
-        {
-            line.events.push_back(event);
-            return;
-        }
-        let now = self.now;
+        let (number, now) = (tenant.number, self.now);
         let line = line(&mut self.lines, tenant, now);
         line.events.push_back(event);
-        if is_urgent && line.tag <= now.saturating_add(CREDIT) {
-            self.urgent.push_back(who.clone());
+        if line.waits.is_some() {
+            return;
         }
-        self.ahead.remove(&(line.tag, who.clone()));
+        if is_urgent && line.tag <= now.saturating_add(CREDIT) {
+            self.urgent.push_back(number);
+        }
         self.begun += 1;
-        (line.tag, line.place) = (line.tag.max(now), self.begun);
-        self.waiting.insert((line.tag, line.place, who.clone()));
+        line.tag = line.tag.max(now);
+        line.waits = Some((line.tag, self.begun));
+        self.waiting.insert((line.tag, self.begun, number));
     }
 
     /// Puts an event back to the head of its tenant's line: it isn't done.
     pub fn put_back(&mut self, tenant: &Arc<Tenant>, event: E) {
-        match self.lines.get_mut(&tenant.who) {
-            Some(line) if !line.events.is_empty() => line.events.push_front(event),
+        match self.lines.get_mut(&tenant.number) {
+            Some(line) if line.waits.is_some() => line.events.push_front(event),
             _ => self.push(tenant, event, false),
         }
     }
 
     /// Takes out the event that is next.
     pub fn next(&mut self) -> Option<(Arc<Tenant>, E)> {
-        let who = match self.urgent.pop_front() {
-            Some(who) => who,
+        let number = match self.urgent.pop_front() {
+            Some(number) => number,
             None => {
-                let (tag, _, who) = self.waiting.first()?;
+                let (tag, _, number) = self.waiting.first()?;
                 self.now = self.now.max(*tag);
-                who.clone()
+                *number
             }
         };
-        while let Some((tag, past)) = self.ahead.first()
-            && (*tag <= self.now || self.ahead.len() > AHEAD)
-        {
-            self.now = self.now.max(*tag);
-            self.lines.remove(past);
-            self.ahead.pop_first();
-        }
-        let line = self.lines.get_mut(&who)?;
+        self.forget();
+        let line = self.lines.get_mut(&number)?;
         let event = line.events.pop_front()?;
         let tenant = Arc::clone(&line.tenant);
         if line.events.is_empty() {
-            self.waiting.remove(&(line.tag, line.place, who.clone()));
-            self.ahead.insert((line.tag, who));
+            if let Some((tag, place)) = line.waits.take() {
+                self.waiting.remove(&(tag, place, number));
+            }
+            if !std::mem::replace(&mut line.is_ahead, true) {
+                self.ahead.insert((line.tag, number));
+            }
         }
         Some((tenant, event))
+    }
+
+    /// Forgets lines in which nothing waits: those whose tag isn't ahead, and the least where too many are.
+    fn forget(&mut self) {
+        while let Some((tag, number)) = self.ahead.first().copied()
+            && (tag <= self.now || self.ahead.len() > AHEAD)
+        {
+            self.ahead.pop_first();
+            let Some(line) = self.lines.get_mut(&number) else { continue };
+            if line.waits.is_some() {
+                line.is_ahead = false;
+            } else if line.tag > tag {
+                self.ahead.insert((line.tag, number));
+            } else {
+                self.now = self.now.max(tag);
+                self.lines.remove(&number);
+            }
+        }
     }
 
     /// The machine took so long for a tenant.
     pub fn charge(&mut self, tenant: &Arc<Tenant>, took: Duration) {
         tenant.worked(took);
-        let who = &tenant.who;
-        let line = line(&mut self.lines, tenant, self.now);
-        let before = line.tag;
-        line.tag = before.saturating_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-        if line.events.is_empty() {
-            self.ahead.remove(&(before, who.clone()));
-            self.ahead.insert((line.tag, who.clone()));
-        } else {
-            self.waiting.remove(&(before, line.place, who.clone()));
-            self.waiting.insert((line.tag, line.place, who.clone()));
+        let (number, now) = (tenant.number, self.now);
+        let line = line(&mut self.lines, tenant, now);
+        line.tag = line.tag.saturating_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        if let Some((before, place)) = line.waits {
+            line.waits = Some((line.tag, place));
+            self.waiting.remove(&(before, place, number));
+            self.waiting.insert((line.tag, place, number));
+        } else if !std::mem::replace(&mut line.is_ahead, true) {
+            self.ahead.insert((line.tag, number));
         }
     }
 }
 
 /// A tenant's line, which begins now where there is none.
-fn line<'a, E>(
-    lines: &'a mut HashMap<Who, Line<E>>,
-    tenant: &Arc<Tenant>,
-    now: u64,
-) -> &'a mut Line<E> {
-    lines.entry(tenant.who.clone()).or_insert_with(|| Line {
+fn line<'a, E>(lines: &'a mut Lines<E>, tenant: &Arc<Tenant>, now: u64) -> &'a mut Line<E> {
+    lines.entry(tenant.number).or_insert_with(|| Line {
         tenant: Arc::clone(tenant),
         events: VecDeque::new(),
         tag: now,
-        place: 0,
+        waits: None,
+        is_ahead: false,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tenant::Tenants;
+    use crate::tenant::{Tenants, Who};
 
     const MS: Duration = Duration::from_millis(1);
 

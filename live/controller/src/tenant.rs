@@ -50,6 +50,8 @@ impl Who {
 pub struct Tenant {
     /// What it is.
     pub who: Who,
+    /// No other has had it.
+    pub number: u64,
     waiting: Arc<Semaphore>,
     room: Arc<Room>,
     held: AtomicUsize,
@@ -68,6 +70,8 @@ struct Room {
 pub struct Tenants {
     room: Arc<Room>,
     known: Mutex<HashMap<Who, Weak<Tenant>>>,
+    /// How many there have been.
+    numbers: AtomicU64,
     /// Those who are gone are forgotten when so many are known.
     full: AtomicUsize,
 }
@@ -76,7 +80,12 @@ impl Tenants {
     /// Nobody yet; what is on its way may take `most` octets.
     pub fn new(most: usize) -> Self {
         let room = Room { most: AtomicUsize::new(most), held: AtomicUsize::new(0) };
-        Self { room: Arc::new(room), known: Mutex::default(), full: AtomicUsize::new(64) }
+        Self {
+            room: Arc::new(room),
+            known: Mutex::default(),
+            numbers: AtomicU64::new(0),
+            full: AtomicUsize::new(64),
+        }
     }
 
     /// From now on what is on its way may take `most` octets.
@@ -100,6 +109,7 @@ impl Tenants {
         }
         let tenant = Arc::new(Tenant {
             who: who.clone(),
+            number: self.numbers.fetch_add(1, Ordering::Relaxed),
             waiting: Arc::new(Semaphore::new(WAITING as usize)),
             room: Arc::clone(&self.room),
             held: AtomicUsize::new(0),

@@ -17,7 +17,12 @@ impl Clock {
 
     /// The time now.
     pub fn now(self) -> Time {
-        Time::ZERO + span(self.0.elapsed())
+        self.time(Instant::now())
+    }
+
+    /// The time at `instant`; zero before the clock was made.
+    pub fn time(self, instant: Instant) -> Time {
+        Time::ZERO + span(instant.saturating_duration_since(self.0))
     }
 
     /// When `time` will be, or now where it is over.

@@ -365,9 +365,7 @@ impl Controller {
 
     /// Tells actuators of the connections whose grant may have changed.
     fn enforce(&mut self) {
-        let mut changed = self.desired.take_changed();
-        changed.extend(self.registry.joins.take_divided());
-        for connection in changed {
+        for connection in self.desired.take_changed(self.registry.joins.take_divided()) {
             let Some((src, dst)) = self.view.ends(&connection) else {
                 continue;
             };

@@ -198,7 +198,7 @@ mod tests {
                     controller.observe(Time::ZERO, input).expect("it is taken");
                 }
             }
-            assert_eq!(controller.desired.take_changed().len(), 20);
+            assert_eq!(controller.desired.take_changed([].iter()).len(), 20);
             let divided = controller.registry.joins.take_divided().count();
             assert_eq!(divided, usize::from(connections));
         }
