@@ -281,7 +281,8 @@ pub struct Admission {
     is_local: bool,
     /// Who it has proved to be, if anybody.
     peer: Option<Peer>,
-    applications: Mutex<Vec<Arc<str>>>,
+    /// Applications that it has spoken for.
+    applications: Mutex<Vec<(Arc<str>, Arc<Tenant>)>>,
 }
 
 impl Admission {
@@ -309,18 +310,28 @@ impl Admission {
         }
     }
 
+    fn spoken(&self) -> MutexGuard<'_, Vec<(Arc<str>, Arc<Tenant>)>> {
+        self.applications.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whose share what is declared for an application takes.
+    pub fn declares_as(&self, application: &str) -> Arc<Tenant> {
+        let spoken = self.spoken();
+        let known = spoken.iter().find(|(known, _)| **known == *application);
+        let known = known.map(|(_, tenant)| Arc::clone(tenant));
+        drop(spoken);
+        known.unwrap_or_else(|| self.hub.tenants.of(Who::Application(application.into())))
+    }
+
     /// Notes that the connection speaks for an application.
     pub fn speaks_for(&self, application: &str) -> (Arc<str>, Arc<Tenant>) {
-        let mut spoken = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = !spoken.iter().any(|known| **known == *application);
-        let mut connected = self.hub.connected();
-        if !is_new && let Some((name, speaking)) = connected.applications.get_key_value(application)
-        {
-            return (Arc::clone(name), Arc::clone(&speaking.tenant));
+        let mut spoken = self.spoken();
+        if let Some(known) = spoken.iter().find(|(known, _)| **known == *application) {
+            return known.clone();
         }
+        let mut connected = self.hub.connected();
         let name: Arc<str> = application.into();
         let tenant = self.hub.tenants.of(Who::Application(Arc::clone(&name)));
-        spoken.push(Arc::clone(&name));
         let speaking = connected.applications.entry(Arc::clone(&name)).or_insert(Speaking {
             connections: 0,
             tenant,
@@ -329,6 +340,8 @@ impl Admission {
         speaking.connections += 1;
         let (first, tenant) = (speaking.connections == 1, Arc::clone(&speaking.tenant));
         drop(connected);
+        spoken.push((Arc::clone(&name), Arc::clone(&tenant)));
+        drop(spoken);
         if first {
             tracing::info!(application, by = self.who(), "application connected");
         }
@@ -394,7 +407,7 @@ impl Drop for Admission {
             }
         }
         let mut gone = Vec::new();
-        for application in spoken {
+        for (application, _) in spoken {
             if let Some(speaking) = connected.applications.get_mut(&application) {
                 speaking.connections -= 1;
                 if speaking.connections == 0

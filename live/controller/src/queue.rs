@@ -58,7 +58,9 @@ impl Hasher for Spread {
 #[derive(Debug)]
 struct Line<E> {
     tenant: Arc<Tenant>,
-    events: VecDeque<E>,
+    /// What waits: most lines have one event at most.
+    next: Option<E>,
+    then: VecDeque<E>,
     /// What the machine has taken for it, from where it began, ns.
     tag: u64,
     /// As it waits.
@@ -91,10 +93,11 @@ impl<E> Queue<E> {
     pub fn push(&mut self, tenant: &Arc<Tenant>, event: E, is_urgent: bool) {
         let (number, now) = (tenant.number, self.now);
         let line = line(&mut self.lines, tenant, now);
-        line.events.push_back(event);
-        if line.waits.is_some() {
+        if line.next.is_some() {
+            line.then.push_back(event);
             return;
         }
+        line.next = Some(event);
         if is_urgent && line.tag <= now.saturating_add(CREDIT) {
             self.urgent.push_back(number);
         }
@@ -107,7 +110,9 @@ impl<E> Queue<E> {
     /// Puts an event back to the head of its tenant's line: it isn't done.
     pub fn put_back(&mut self, tenant: &Arc<Tenant>, event: E) {
         match self.lines.get_mut(&tenant.number) {
-            Some(line) if line.waits.is_some() => line.events.push_front(event),
+            Some(Line { next: Some(next), then, .. }) => {
+                then.push_front(std::mem::replace(next, event));
+            }
             _ => self.push(tenant, event, false),
         }
     }
@@ -124,9 +129,10 @@ impl<E> Queue<E> {
         };
         self.forget();
         let line = self.lines.get_mut(&number)?;
-        let event = line.events.pop_front()?;
+        let event = line.next.take()?;
+        line.next = line.then.pop_front();
         let tenant = Arc::clone(&line.tenant);
-        if line.events.is_empty() {
+        if line.next.is_none() {
             if let Some((tag, place)) = line.waits.take() {
                 self.waiting.remove(&(tag, place, number));
             }
@@ -175,7 +181,8 @@ impl<E> Queue<E> {
 fn line<'a, E>(lines: &'a mut Lines<E>, tenant: &Arc<Tenant>, now: u64) -> &'a mut Line<E> {
     lines.entry(tenant.number).or_insert_with(|| Line {
         tenant: Arc::clone(tenant),
-        events: VecDeque::new(),
+        next: None,
+        then: VecDeque::new(),
         tag: now,
         waits: None,
         is_ahead: false,

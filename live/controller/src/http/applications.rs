@@ -49,7 +49,7 @@ pub async fn declare(
         return Err(wrong);
     }
     let bounds = hub.bounds();
-    let own = hub.tenants.of(Who::Application(application.as_str().into()));
+    let own = admission.declares_as(&application);
     let (bytes, _held) = match take(body, bounds.request, &own).await {
         // The rest has to wait, and that is all of it.
         Err(Wrong {
