@@ -88,6 +88,8 @@ pub struct Agent {
     congested: BTreeMap<PortNumber, Happening>,
     /// Of these, who begins to watch now and hasn't heard it.
     untold: BTreeSet<PortNumber>,
+    /// The number of the commands that were carried out last.
+    sequence: u64,
     sampling: Option<Sampling>,
     counting: Option<Sampling>,
     /// Whose connections are looked for in samples.
@@ -95,23 +97,32 @@ pub struct Agent {
 }
 
 /// Somebody wants samples of connections, or counters of ports.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Sampling {
     every: Span,
     /// When the last one was done, and how long it took.
     last: Option<(Time, Span)>,
+    /// Why the last one failed, if it did.
+    failed: Option<Failure>,
 }
 
 impl Sampling {
     /// When the next is due. The first is at once: it says which connections go on, before ports tell of them. Between
     /// two there is as much time as one takes, at least: else the controller would hardly be heard.
-    fn due(self) -> Time {
+    fn due(&self) -> Time {
         self.last.map_or(Time::ZERO, |(done, took)| done + self.every.max(took))
     }
 
-    /// One that began at `began` is done now.
-    const fn done(&mut self, began: Time, now: Time) {
+    /// One that began at `began` is done now, or has failed; whether it is the first that failed.
+    fn done(&mut self, began: Time, now: Time, done: Result<(), Failure>) -> bool {
         self.last = Some((now, now.since(began)));
+        let before = core::mem::replace(&mut self.failed, done.err());
+        before.is_none() && self.failed.is_some()
+    }
+
+    /// Whether the last one could be taken.
+    fn stands(&self) -> Result<(), Failure> {
+        self.failed.clone().map_or(Ok(()), Err)
     }
 }
 
@@ -143,6 +154,7 @@ impl Agent {
             watched: BTreeSet::new(),
             congested: BTreeMap::new(),
             untold: BTreeSet::new(),
+            sequence: 0,
             sampling: None,
             counting: None,
             identified: Vec::new(),
@@ -257,6 +269,7 @@ impl Agent {
                 fail(&command, reason);
             }
         }
+        self.sequence = sequence;
         reports.push(Report::Applied { epoch, sequence });
         Ok(())
     }
@@ -330,12 +343,14 @@ impl Agent {
                 }
             }
             Command::Sample { every_ns } => {
-                self.sampling = Some(self.often(*every_ns, self.sampling)?);
+                let sampling = self.often(*every_ns, self.sampling.as_ref())?;
                 kept.sampled = true;
+                return self.sampling.insert(sampling).stands();
             }
             Command::Count { every_ns } => {
-                self.counting = Some(self.often(*every_ns, self.counting)?);
+                let counting = self.often(*every_ns, self.counting.as_ref())?;
                 kept.counted = true;
+                return self.counting.insert(counting).stands();
             }
             Command::Identify { processes } => {
                 if processes.len() > MOST_IDENTIFIED {
@@ -366,12 +381,13 @@ impl Agent {
     }
 
     /// Statistics so often from now on, instead of as `before`.
-    fn often(&self, every: Span, before: Option<Sampling>) -> Result<Sampling, Failure> {
+    fn often(&self, every: Span, before: Option<&Sampling>) -> Result<Sampling, Failure> {
         if !self.samples {
             return Err("there are no statistics here".to_owned());
         }
         let last = before.and_then(|before| before.last);
-        Ok(Sampling { every: every.max(FASTEST), last })
+        let failed = before.and_then(|before| before.failed.clone());
+        Ok(Sampling { every: every.max(FASTEST), last, failed })
     }
 
     /// Whether there is something of what a command is about.
@@ -492,7 +508,8 @@ impl Agent {
 
     /// When to come with [`Agent::tick`].
     pub fn deadline(&self) -> Option<Time> {
-        let statistics = [self.sampling, self.counting].map(|wanted| wanted.map(Sampling::due));
+        let statistics = [&self.sampling, &self.counting];
+        let statistics = statistics.map(|wanted| wanted.as_ref().map(Sampling::due));
         let [sample, count] = statistics;
         let untold = (!self.untold.is_empty()).then_some(Time::ZERO);
         [sample, count, untold, self.leases.next_end()].into_iter().flatten().min()
@@ -503,7 +520,7 @@ impl Agent {
     ///
     /// # Errors
     /// The first operation that failed. Nothing has to be done about it: what can't be swept out doesn't
-    /// stand, and samples come again.
+    /// stand, and samples come again. That samples or counters fail from now on is reported.
     pub fn tick(
         &mut self,
         now: Time,
@@ -522,7 +539,7 @@ impl Agent {
             let before = actuator.ended(&self.identified);
             let mut open = actuator.sample(&self.identified);
             let after = actuator.ended(&self.identified);
-            sampling.done(now, actuator.now(now));
+            let end = actuator.now(now);
             if let (Ok(open), Ok(after)) = (&mut open, &after) {
                 let after: BTreeSet<_> = after.connections.iter().map(|e| e.connection).collect();
                 open.retain(|each| !after.contains(&each.connection));
@@ -541,15 +558,20 @@ impl Agent {
             if was_told {
                 tell(ended, now, reports);
             }
-            done = done.and(open.map(|open| {
+            let sampled = open.map(|open| {
                 // That there are none is said too: what was there before is gone.
                 let none = open.is_empty().then(Vec::new);
                 let parts = parts(open, |each| &each.processes).into_iter().chain(none);
                 let told =
                     parts.map(|connections| Report::Connections { sampled_ns: now, connections });
                 reports.extend(told);
-            }));
-            done = done.and(looked);
+            });
+            let sampled = sampled.and(looked);
+            if sampling.done(now, end, sampled.clone()) {
+                let command = Command::Sample { every_ns: sampling.every };
+                reports.extend(self.fails(command, &sampled));
+            }
+            done = done.and(sampled);
         }
         // After the sample, which says whose connections go on there.
         while let Some(port) = self.untold.pop_first() {
@@ -559,7 +581,8 @@ impl Agent {
         if let Some(counting) = self.counting.as_mut().filter(|counting| counting.due() <= now) {
             let began = actuator.now(now);
             let counted = actuator.count();
-            counting.done(began, actuator.now(began));
+            let first = counting.done(began, actuator.now(began), counted.clone().map(drop));
+            let command = Command::Count { every_ns: counting.every };
             if let Ok(counted) = &counted {
                 let named = counted.iter().filter_map(|(number, sent_bytes)| {
                     let Port { node, interface, .. } = self.ports.get(number.0 as usize)?;
@@ -570,9 +593,20 @@ impl Agent {
                 let parts = named.chunks(MOST_REPORTED);
                 reports.extend(parts.map(|part| Report::Ports { ports: part.to_vec() }));
             }
-            done = done.and(counted.map(drop));
+            let counted = counted.map(drop);
+            if first {
+                reports.extend(self.fails(command, &counted));
+            }
+            done = done.and(counted);
         }
         done
+    }
+
+    /// That what a command asks for again and again fails now: with the number of the last commands.
+    fn fails(&self, command: Command, done: &Result<(), Failure>) -> Option<Report> {
+        let (epoch, sequence) = (self.epoch(), self.sequence);
+        let reason = done.clone().err()?;
+        Some(Report::Failed { epoch, sequence, command, reason })
     }
 
     /// Tells what has ended since the last sample: after this one there is none.
@@ -585,7 +619,7 @@ impl Agent {
         actuator: &mut impl Actuator,
         reports: &mut Vec<Report>,
     ) -> Result<(), Failure> {
-        if self.sampling.is_some_and(|sampling| sampling.last.is_some()) {
+        if self.sampling.as_ref().is_some_and(|sampling| sampling.last.is_some()) {
             tell(actuator.ended(&self.identified)?, now, reports);
         }
         Ok(())

@@ -759,14 +759,27 @@ fn a_sample_that_fails_is_told_and_tried_again() {
     let mut host = Host::new();
     host.all(s(0), 1, vec![Command::Sample { every_ns: Span::from_secs(1) }]);
     host.open = None;
-    let failed = (vec![], Err("no sample".to_owned()));
-    assert_eq!(host.try_tick(s(1)), failed);
+    let failed = || Err("no sample".to_owned());
+    let told = |reports: &[Report], number| {
+        let every = Command::Sample { every_ns: Span::from_secs(1) };
+        matches!(&reports[0], Report::Failed { epoch: 1, sequence, command, reason }
+            if (*sequence, command) == (number, &every) && reason == "no sample")
+    };
+    let (reports, done) = host.try_tick(s(1));
+    assert!(told(&reports, 1) && reports.len() == 1 && done == failed(), "{reports:?}");
     assert_eq!(host.agent.deadline(), Some(s(2)));
-    assert_eq!(host.try_tick(s(2)), failed);
+    assert_eq!(host.try_tick(s(2)), (vec![], failed()), "once is enough");
+    // Whoever asks for it again hears that it still fails, and then that it doesn't.
+    let again = || vec![Command::Sample { every_ns: Span::from_secs(1) }];
+    assert!(told(&host.told(s(2), 1, false, again()).unwrap(), 2));
+    host.open = Some(2_500);
+    assert_eq!(host.try_tick(s(3)).1, Ok(()));
+    let answer = host.told(s(3), 1, false, again()).unwrap();
+    assert!(matches!(answer[..], [Report::Applied { .. }]), "{answer:?}");
     // What can't be swept out doesn't keep connections from being sampled.
     host.open = Some(2_500);
     host.fails = Some(|operation| matches!(operation, Operation::Sweep));
-    let (reports, done) = host.try_tick(s(3));
+    let (reports, done) = host.try_tick(s(100));
     assert_eq!((reports.len(), done), (3, Err("no".to_owned())), "the lease is over");
 }
 
@@ -864,7 +877,8 @@ fn what_has_ended_is_told_before_the_sample_and_not_in_it() {
     host.open = None;
     let (reports, done) = host.try_tick(s(5));
     let none = Report::Ended { sampled_ns: s(5), connections: vec![], lost: 1 };
-    assert_eq!((reports, done), (vec![none], Err("no sample".into())));
+    assert_eq!((&reports[0], done), (&none, Err("no sample".into())));
+    assert!(matches!(reports[1..], [Report::Failed { .. }]), "{reports:?}");
 }
 
 /// However long the paths of control groups are, each report is a line that a controller reads.

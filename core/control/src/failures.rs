@@ -58,6 +58,19 @@ impl Thing {
         }
     }
 
+    /// Whether what stands of it is kept here, not in what is confirmed of connections' rates; what is neither is asked for
+    /// and doesn't stand.
+    const fn is_kept_here(&self) -> bool {
+        match self {
+            Self::Priority(_) | Self::Window(..) | Self::Gap(..) => true,
+            Self::Rate(_)
+            | Self::Watch(..)
+            | Self::Samples
+            | Self::Counters
+            | Self::Processes => false,
+        }
+    }
+
     fn name(&self) -> String {
         match self {
             Self::Rate(connection) => format!("the rate of {}", connection.source),
@@ -93,7 +106,11 @@ fn end_of(command: &Command) -> Command {
             Command::Window { node, interface, connection, cap: None }
         }
         Command::Space { node, interface, .. } => Command::Space { node, interface, gap_ns: None },
-        other => other,
+        other @ (Command::Pace { .. }
+        | Command::Watch { .. }
+        | Command::Sample { .. }
+        | Command::Count { .. }
+        | Command::Identify { .. }) => other,
     }
 }
 
@@ -168,7 +185,7 @@ impl Failures {
     /// A command is sent with this number.
     pub(crate) fn sent(&mut self, command: &Command, sequence: u64) {
         let is_granted = matches!(command, Command::Pace { .. } | Command::Prioritize { .. });
-        if matches!(Thing::of(command), Thing::Window(..) | Thing::Gap(..) | Thing::Priority(_)) {
+        if Thing::of(command).is_kept_here() {
             self.unconfirmed.push_back((sequence, command.clone()));
         }
         if self.things.is_empty() && is_granted {
@@ -314,12 +331,18 @@ impl Failures {
         self.of(&Thing::Gap(node.into(), interface.into()))
     }
 
+    /// Why connections aren't sampled.
+    pub(crate) fn samples(&self) -> Option<&str> {
+        self.of(&Thing::Samples)
+    }
+
     fn of(&self, thing: &Thing) -> Option<&str> {
         self.things.get(thing).map(|failure| failure.reason.as_str())
     }
 
     /// Commands that failed and none for the same thing was sent since: at most so many, those first that
-    /// failed longest ago. What always fails is not among them. Of a rate or a priority another may be meant.
+    /// failed longest ago. What no agent can do for a connection is not among them. Of a rate or a priority another may be
+    /// meant.
     pub(crate) fn to_retry(&self, most: usize) -> Vec<Command> {
         let is_open = |failure: &&Failure| {
             let can_stand = failure.command.connection().is_none_or(|of| of.limitable().is_ok());
@@ -372,6 +395,9 @@ impl Failures {
                 }),
             };
             let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+            if let Thing::Samples | Thing::Counters = thing {
+                return format!("{name} can't be had, and are tried again: {reason}");
+            }
             match stands {
                 Some(stands) if failure.command.ends() => format!(
                     "{name} still stands ({stands}), and is renewed with the lease; its end failed and is tried \

@@ -90,7 +90,8 @@ pub enum Report {
     /// A command was not carried out, of a priority not on each interface. What stood before stands, but
     /// where the commands are complete: they end what the same epoch granted and they didn't renew. An end
     /// of that kind that fails is told of too, by a command that nobody sent. Comes before
-    /// [`Report::Applied`] of the same number.
+    /// [`Report::Applied`] of the same number. Samples and counters that fail from some moment on are told of later, with
+    /// the number of the last commands, and once more whenever they are asked for until they don't.
     Failed {
         /// Its epoch.
         epoch: u64,

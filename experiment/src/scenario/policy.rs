@@ -275,10 +275,16 @@ impl Place<'_> {
             Need::StreamSamples if !self.workload.is_stream() => {
                 Some("use a [workload] of kind = \"stream\"")
             }
-            Need::Requests if !self.workload.is_gather() => {
+            Need::Requests | Need::Hubs if !self.workload.is_gather() => {
                 Some("use a [workload] of kind = \"gather\"")
             }
-            _ => None,
+            Need::Handshakes
+            | Need::PortReports
+            | Need::WaitingPackets
+            | Need::StreamSamples
+            | Need::Tags
+            | Need::Requests
+            | Need::Hubs => None,
         }
     }
 

@@ -192,7 +192,8 @@ impl Agents {
     }
 
     /// An agent could not carry out a command; whether it had been told so. What stood before stands,
-    /// but where the commands were complete: `unconfirm` hears of those.
+    /// but where the commands were complete: `unconfirm` hears of those. What is done again and again may fail long after
+    /// it was confirmed.
     pub(crate) fn failed(
         &mut self,
         cx: &Context,
@@ -206,7 +207,9 @@ impl Agents {
         let Some(agent) = self.agents.get_mut(&channel).filter(|_| epoch == cx.epoch) else {
             return false;
         };
-        if !(agent.applied + 1..=agent.sequence).contains(&sequence) {
+        let goes_on = matches!(command, Command::Sample { .. } | Command::Count { .. });
+        let least = if goes_on { 1 } else { agent.applied + 1 };
+        if !(least..=agent.sequence).contains(&sequence) {
             return false;
         }
         agent.unanswered = agent.unanswered.saturating_sub(1);

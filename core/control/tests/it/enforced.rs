@@ -148,6 +148,26 @@ fn reports_of_an_agent_that_hears_nothing_keep_nothing_enforced() {
     assert_eq!(rig.controller.at(rig.now).status().agents[0].paced, 0);
 }
 
+/// Samples go on after their command was confirmed, and may fail then.
+#[test]
+fn samples_that_fail_later_are_told_until_they_come_again() {
+    let (mut rig, agent) = held();
+    rig.pass(SECOND * 4);
+    assert_eq!((problem(&rig), shown(&rig).by.as_str()), (None, "agent h0, by pacing"));
+    let command = Command::Sample { every_ns: SECOND };
+    let report = Report::Failed { epoch: 1, sequence: 1, command, reason: "no files".into() };
+    rig.input(Input::Reported(agent, &report)).unwrap();
+    let why = "agent h0, by pacing; nobody measures it: agent h0: no files";
+    assert_eq!(shown(&rig).by, why);
+    let problem_of = problem(&rig).unwrap();
+    let told = "samples of connections can't be had, and are tried again: no files";
+    assert!(problem_of.contains(told), "{problem_of}");
+    assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)), "what stands stands");
+    // They are asked for once more with the next renewal, and the agent says nothing against it.
+    rig.pass(SECOND * 4);
+    assert_eq!((problem(&rig), shown(&rig).by.as_str()), (None, "agent h0, by pacing"));
+}
+
 #[test]
 fn what_an_agent_held_is_doubted_once_it_obeys_another_controller() {
     let (mut rig, agent) = held();

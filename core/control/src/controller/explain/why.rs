@@ -246,6 +246,11 @@ impl Answers<'_> {
             if let Some(measured) = self.excess(id, flow) {
                 let _ = write!(by, "; but {measured} were measured: something undoes it");
             }
+            let agent = self.agents.acting_for(flow.ends.0);
+            if let Some((agent, why)) = agent.and_then(|(_, of)| Some((of, of.failures.samples()?)))
+            {
+                let _ = write!(by, "; nobody measures it: agent {}: {why}", agent.identity);
+            }
             all.push(by);
         }
         if grant.priority > 0 {
