@@ -18,7 +18,7 @@ use crate::settings::{Interface, Settings};
 
 /// What to do about a namespace that was left out, or is gone.
 const NAMESPACE: &str =
-    "make it with `ip netns add` and start the agent again, or remove it from the configuration";
+    "make it with `ip netns add`: the agent ends then, to be started again; or remove it from the configuration";
 
 /// What is attached to the kernel.
 pub struct Actuator {
@@ -232,7 +232,7 @@ impl Actuator {
         for (namespace, said) in self.namespaces.iter().zip(&mut self.gone) {
             let gone = !namespace.stands();
             let path = namespace.path();
-            if gone && path.exists() {
+            if gone && Namespace::at(path).is_ok() {
                 return Err(Error::Gone(format!("namespace {}", path.display())));
             }
             if gone && !*said {
@@ -449,6 +449,7 @@ mod tests {
     use std::fs;
     use std::io::{Read as _, Write as _};
     use std::os::unix::process::CommandExt as _;
+    use std::path::Path;
     use std::process::Command;
     use std::thread;
 
@@ -534,6 +535,10 @@ mod tests {
         let said = look(&mut actuator);
         assert!(said.contains("a namespace is gone") && said.contains(&gone), "{said}");
         assert_eq!(look(&mut actuator), "", "it is said already");
+        // One that was unmounted leaves its file.
+        let file = Path::new("/run/netns").join(&gone);
+        fs::write(&file, "").unwrap();
+        assert_eq!(look(&mut actuator), "", "that is no namespace");
         actuator.stop();
         let said = logged(|| leave_out(&mut settings)).1;
         assert!(said.contains("host h2 is left out") && said.contains("interface lo is"), "{said}");
@@ -541,6 +546,7 @@ mod tests {
         let mut actuator = Actuator::start(&settings).unwrap();
         actuator.attach(&settings).unwrap();
         actuator.stop();
+        fs::remove_file(&file).unwrap();
         // The start itself says that none is there.
         drop(rig);
         leave_out(&mut settings);

@@ -1,7 +1,7 @@
 //! Network namespaces of others, entered by a thread that ends with the visit.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,9 @@ use crate::{Error, raw};
 
 /// How much below half a millisecond of round trip TCP may hand over whatever its rate (Linux 5.18).
 const BURSTS: &str = "/proc/sys/net/ipv4/tcp_tso_rtt_log";
+
+/// The file system of namespaces (include/uapi/linux/magic.h).
+const NSFS_MAGIC: i64 = 0x6e73_6673;
 
 /// A network namespace.
 #[derive(Debug)]
@@ -42,10 +45,15 @@ impl Namespace {
     /// The one that a file stands for, such as `/proc/PID/ns/net`.
     ///
     /// # Errors
-    /// [`Error::File`]: there is no such file.
+    /// [`Error::File`]: there is no such file, or an unmounted namespace has left it.
     pub fn at(path: impl Into<PathBuf>) -> Result<Self, Error> {
         let path = path.into();
         let file = File::open(&path).map_err(Error::file(&path))?;
+        let is_namespace = rustix::fs::fstatfs(&file).is_ok_and(|of| of.f_type == NSFS_MAGIC);
+        if !is_namespace {
+            let left = io::Error::new(ErrorKind::NotFound, "is a file and no namespace; remove it");
+            return Err(Error::file(&path)(left));
+        }
         Ok(Self { path, file })
     }
 
@@ -120,7 +128,7 @@ impl Namespace {
     /// [`Error::File`]: the setting can't be written.
     pub fn shorten_bursts(&self) -> Result<(), Error> {
         self.visit(|| match fs::write(BURSTS, "0") {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(Error::file(BURSTS)(error))
             }
             _ => Ok(()),
