@@ -11,7 +11,7 @@ use crate::context::{Context, PATIENCE};
 /// A link is used where flows send so much of what it carries: one in so many.
 const USED: u64 = 4;
 /// Who is held to at most one in so many of what its narrowest link carries waits for its turn; with more it shares.
-const STARVED: u64 = 50;
+const STARVED: u64 = 10;
 /// Who comes back and wastes yet another waits twice as often, this often at most.
 const DOUBLED: u32 = 6;
 
@@ -25,7 +25,7 @@ pub(crate) fn narrowest(path: &[(LinkId, Rate)]) -> Option<Rate> {
     path.iter().map(|(_, capacity)| *capacity).min()
 }
 
-/// The most of a link of this capacity that who waits for another's turn has: 1 % under `smsf`.
+/// The most of a link of this capacity that who waits for another's turn has: under `smsf` β of it at most, where β is no more than this.
 pub(crate) fn starved(capacity: Rate) -> Rate {
     capacity.fraction(1, STARVED)
 }
