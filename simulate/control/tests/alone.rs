@@ -1,11 +1,11 @@
-//! Without faults, through the whole controller and its agents comes what the policy alone gives.
+//! Without faults, through the whole controller and its agents comes what the policy alone gives that is built alike.
 #![allow(clippy::unwrap_used)] // a test may panic
 
 mod shuffles;
 
-use ::policy::Policy;
+use ::policy::{Messages, Policy};
 use model::{Declared, Flow, JobId, Network, Observation, TaskId};
-use shuffles::{Case, NONE, policy};
+use shuffles::{Case, NONE, built, policy};
 use units::{Bytes, Span, Time};
 use watermaster_simulated_controller::{Faults, SimulatedController};
 
@@ -22,15 +22,19 @@ fn policies() -> impl Iterator<Item = &'static str> {
     all.map(|policy| policy.name)
 }
 
-/// The policies and seeds of cases that end otherwise under the whole controller.
+/// The policies and seeds of cases that end otherwise under the whole controller, whether messages cost or not.
 fn apart(cases: impl Iterator<Item = (u64, Case)>) -> Vec<String> {
     let differs = |(seed, case): (u64, Case)| {
         let name = &*case.policy;
-        let alone = ends(&case, Some(policy(name)));
-        let whole = SimulatedController::new(Box::new(|| policy(name)), LEASE, NONE, seed);
-        let lost = whole.not_taken();
-        let same = alone == ends(&case, Some(Box::new(whole))) && lost().is_none();
-        (!same).then(|| format!("{name}, seed {seed}"))
+        let is_apart = |messages: &Messages| {
+            let make = || built(name, *messages);
+            let alone = ends(&case, Some(make()));
+            let whole = SimulatedController::new(Box::new(make), LEASE, NONE, seed);
+            let lost = whole.not_taken();
+            alone != ends(&case, Some(Box::new(whole))) || lost().is_some()
+        };
+        let apart = [Messages::Free, Messages::Costly].into_iter().find(is_apart);
+        apart.map(|messages| format!("{name}, seed {seed}, {messages:?}"))
     };
     cases.filter_map(differs).collect()
 }

@@ -5,7 +5,7 @@ use engine::random::Stream;
 use model::build;
 use model::{Buffer, Flow, Job, JobId, TaskId, Terms, Topology};
 use packet::{Jobs, Outcome, Setup, Transport};
-use policy::{Aim, Objective, Parameters, Policy};
+use policy::{Aim, Messages, Objective, Parameters, Policy};
 use rand::RngExt as _;
 use testing::network;
 use testing::packet::{outcome, setup};
@@ -19,7 +19,12 @@ pub const NONE: Faults =
 
 /// A policy with its defaults; `static` and `arbiter`, which do nothing by default, have something to do.
 pub fn policy(name: &str) -> Box<dyn Policy + Send> {
-    let parameters = Parameters::default();
+    built(name, Messages::Free)
+}
+
+/// The same where messages cost so much.
+pub fn built(name: &str, messages: Messages) -> Box<dyn Policy + Send> {
+    let parameters = Parameters::default().at_cost(messages);
     let parameters = match name {
         "static" => {
             let rates: Vec<Rate> = (1..40).map(|flow| Rate::from_bps(200_000 * flow)).collect();
