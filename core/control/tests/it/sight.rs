@@ -150,7 +150,14 @@ fn what_sends_nothing_holds_nobody_either() {
 /// Under each policy that serves one flow before another, in how many of these samples a small flow held a large one,
 /// where in a sample it sends so much and so much waits for it.
 fn samples_held(policy: &str, flows: u64, sends: impl Fn(u64) -> (u64, u64)) -> Vec<u64> {
-    let (mut rig, agent) = rig_under(policy);
+    samples_held_in(rig_under(policy), flows, sends)
+}
+
+fn samples_held_in(
+    (mut rig, agent): (Rig, ChannelId),
+    flows: u64,
+    sends: impl Fn(u64) -> (u64, u64),
+) -> Vec<u64> {
     rig.start("slow", "job");
     for flow in 0..flows {
         rig.flow("slow", "job", flow, connection(0, 1, 1), Some(2_000 * MB)).unwrap();
@@ -184,6 +191,18 @@ fn who_sends_slowly_loses_its_turn_within_some_samples() {
             let unread = samples_held(policy, flows, |_| (10_000, MB));
             assert!((4..=24).contains(&unread.len()), "{policy}, {flows}: {unread:?}");
         }
+    }
+}
+
+/// Flows that wait may divide more of a link than by default.
+#[test]
+fn who_sends_slowly_loses_its_turn_where_the_next_has_a_twentieth_too() {
+    for policy in ["smsf", "sff", "fifo"] {
+        let parameters = policy::Parameters::default().with("beta", policy::Share::literal(50_000));
+        let made = policy::by_name(policy, &parameters).unwrap();
+        let rig = rig_of_policy(&Shape::racks(1), policy, made, vec![]);
+        let trickles = samples_held_in(rig, 1, |_| (10_000, 0));
+        assert!((4..=6).contains(&trickles.len()), "{policy}: {trickles:?}");
     }
 }
 
