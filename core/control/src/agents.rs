@@ -36,6 +36,8 @@ pub(crate) struct Former {
     pub(crate) since: Time,
     /// Whether it said that it holds nothing any more.
     pub(crate) left: bool,
+    /// The highest epoch that it said to obey.
+    obeys: u64,
     /// When the lease of what it was told last ends.
     until: Time,
 }
@@ -68,7 +70,7 @@ pub(crate) struct Agents {
     /// Windows, classes and gaps that they have.
     pub(crate) left_things: Left<Thing, Command>,
     /// Of agents that are not connected any more.
-    pub(crate) lost: Contradictions<16>,
+    pub(crate) lost: Contradictions<64>,
     /// Nodes for which one agent alone may act, and its name.
     bound: BTreeMap<String, String>,
 }
@@ -164,8 +166,13 @@ impl Agents {
             if self.acting.get(host) == Some(&channel) {
                 self.acting.remove(host);
                 let (identity, since, left) = (agent.identity.clone(), cx.now, agent.left);
-                self.former.insert(*host, Former { identity, since, left, until: agent.until() });
+                let (obeys, until) = (agent.obeys, agent.until());
+                self.former.insert(*host, Former { identity, since, left, obeys, until });
             }
+        }
+        // What it said is told as long as if it were there.
+        for what in agent.contradictions.seen(cx.now) {
+            self.lost.note(cx.now, format!("agent {}: {what}", agent.identity));
         }
         let until = agent.sent.since + agent.sent.span;
         // What it was told to let go and has not confirmed is no longer among its grants.
@@ -228,6 +235,7 @@ impl Agents {
         channel: ChannelId,
         hosts: &[Host],
         capabilities: &[Capability],
+        obeys: u64,
     ) -> Result<Vec<ChannelId>, Refusal> {
         let refuse = |field, reason| Err(Refusal { field, reason, busy: false });
         let (limits, agent) = (&cx.limits, &self.agents[&channel]);
@@ -261,15 +269,16 @@ impl Agents {
                 };
                 return refuse("hosts", reason);
             }
-            // An agent of another name doesn't go on from its maps, and can't end what they hold.
+            // An agent of another name doesn't go on from its maps, and can't end what they hold; nor does one that has
+            // other pins, which knows no epoch.
             if let Some(former) = known.and_then(|node| self.former.get(&node))
-                && former.identity != agent.identity
+                && (former.identity != agent.identity || former.obeys > obeys)
                 && !former.left
                 && former.until > cx.now
             {
                 let reason = format!(
                     "agent {} was lost, and what it holds at {name} may stand until its lease ends; wait, or start \
-                     that one again",
+                     that one again, with its pins",
                     former.identity
                 );
                 return Err(Refusal { field: "hosts", reason, busy: true });
@@ -582,7 +591,7 @@ impl Agents {
 /// Another connection of an agent's name has taken its place: told where that happens again and again.
 fn note_rival(
     replaced: &mut BTreeMap<String, Time>,
-    told: &mut Contradictions<16>,
+    told: &mut Contradictions<64>,
     now: Time,
     identity: &str,
 ) {
@@ -645,7 +654,7 @@ mod tests {
     ) -> Result<Vec<ChannelId>, Refusal> {
         agents.connect(cx, channel, identity)?;
         let hosts = [Host { name: "h".into(), addresses: Vec::from([[10, 0, 0, 1].into()]) }];
-        agents.greet(cx, view, channel, &hosts, &Capability::ALL)
+        agents.greet(cx, view, channel, &hosts, &Capability::ALL, 0)
     }
 
     #[test]

@@ -41,6 +41,11 @@ impl<const MOST: usize> Contradictions<MOST> {
     pub(crate) fn iter(&self, now: Time) -> impl Iterator<Item = &String> {
         self.seen.iter().filter(move |(_, at)| now.since(**at) <= OVER).map(|(what, _)| what)
     }
+
+    /// Those that stand because they were seen of late.
+    pub(crate) fn seen(&self, now: Time) -> impl Iterator<Item = &String> {
+        self.iter(now).filter(|what| self.seen.get(*what) != Some(&Time::NEVER))
+    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@
 //! missing.
 
 use std::collections::HashMap;
+use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use control::record::{self, Configuration, TooLong};
 use control::{ChannelId, Digest, Input, Judged, Output};
+use rustix::fs::{FlockOperation, flock};
 use units::{Span, Time};
 
 use crate::metrics::{Measures, Recording};
@@ -37,7 +39,7 @@ const REST: Duration = Duration::from_secs(1);
 
 /// A folder that can't be used.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {error}; name a folder that the recorder may write to", file.display())]
+#[error("{}: {error}; name a folder of its own, which the recorder may write to", file.display())]
 pub struct RecorderError {
     file: PathBuf,
     error: io::Error,
@@ -82,12 +84,16 @@ impl Recorder {
         measures: Arc<Measures>,
     ) -> Result<Self, RecorderError> {
         let wrong = |error| RecorderError { file: wanted.directory.clone(), error };
+        let lock = lock(&wanted.directory).map_err(wrong)?;
         let files = Files::begin(wanted, epoch).map_err(wrong)?;
         let (sender, receiver) = sync_channel(WAITING);
         let counted = Arc::clone(&measures);
         let writer = std::thread::Builder::new()
             .name("recorder".to_owned())
-            .spawn(move || write(files, &receiver, &counted))
+            .spawn(move || {
+                write(files, &receiver, &counted);
+                drop(lock);
+            })
             .map_err(wrong)?;
         let mut recorder = Self::to(Some(sender), Some(writer), measures);
         recorder.measures.set_recorder(Recording::On);
@@ -256,6 +262,19 @@ impl Recorder {
     }
 }
 
+/// Keeps others from recording there, who would remove what is written to make room.
+fn lock(directory: &Path) -> io::Result<File> {
+    fs::create_dir_all(directory)?;
+    let lock = File::open(directory)?;
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(lock),
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(io::Error::other("another controller records there"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Writes what is handed over. Where the disk takes no more, what comes meanwhile is lost, and it is tried again.
 fn write(mut files: Files, pieces: &Receiver<Piece>, measures: &Measures) {
     let (mut rests, mut is_whole) = (None::<Instant>, true);
@@ -322,6 +341,22 @@ mod tests {
             Piece::Records(records, _) => records,
             Piece::Lost => panic!("records are lost"),
         }
+    }
+
+    #[test]
+    fn a_folder_has_the_recordings_of_one_controller() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("recordings");
+        let first = lock(&place).unwrap();
+        let refused = lock(&place).unwrap_err();
+        let error = RecorderError { file: place.clone(), error: refused };
+        assert!(
+            error
+                .to_string()
+                .contains("another controller records there; name a folder of its own")
+        );
+        drop(first);
+        lock(&place).unwrap();
     }
 
     #[test]

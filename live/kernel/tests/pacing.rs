@@ -527,6 +527,22 @@ fn start_among_mounts_of_its_own() {
     assert!(matches!(refused, Err(Error::Setting { setting: "pins", .. })), "{:?}", refused.err());
 }
 
+/// What is mounted over files hides them, and the last agent couldn't remove its directory.
+#[test]
+fn pins_that_would_hide_files_are_refused() {
+    if !root() {
+        return;
+    }
+    let options = options();
+    fs::create_dir_all(&options.pins).unwrap();
+    let file = options.pins.join("note");
+    fs::write(&file, "").unwrap();
+    let refused = Pacer::start(&options);
+    assert!(matches!(refused, Err(Error::Setting { setting: "pins", .. })), "{:?}", refused.err());
+    fs::remove_file(&file).unwrap();
+    assert_eq!(Pacer::start(&options).unwrap().stop(&[]).unwrap(), Stopped::Clean);
+}
+
 /// Mounts of a namespace end with the last process there, as do those of a container with its first.
 #[test]
 fn pins_that_would_end_with_the_agent_are_refused() {

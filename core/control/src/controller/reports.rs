@@ -80,7 +80,7 @@ impl Controller {
         check_epoch(self.context.epoch, epoch)?;
         self.forget_named();
         let (cx, view) = (&self.context, &mut self.view);
-        let replaced = self.agents.greet(cx, view, channel, hosts, capabilities)?;
+        let replaced = self.agents.greet(cx, view, channel, hosts, capabilities, epoch)?;
         self.agents.note_epoch(channel, epoch);
         for old in replaced {
             self.close_agent(old, Closing::Replaced);

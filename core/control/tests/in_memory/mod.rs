@@ -1,7 +1,7 @@
 //! A controller with model switches, cables between them, and agents that obey, in memory.
 #![allow(dead_code, clippy::unwrap_used)] // each test uses a part; a test may panic
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use agent::{Actuator, Agent, Capacity, Failure, Kernel, Lapse, Operation};
@@ -252,6 +252,10 @@ pub struct Rig {
     wiring: BTreeMap<(u32, u32), End>,
     frames: VecDeque<(u32, u32, Vec<u8>)>,
     next: u64,
+    /// The controller's.
+    epoch: u64,
+    /// Agents that were there.
+    met: BTreeSet<String>,
 }
 
 impl Rig {
@@ -277,6 +281,8 @@ impl Rig {
             wiring: shape.wiring(),
             frames: VecDeque::new(),
             next: 1,
+            epoch,
+            met: BTreeSet::new(),
         }
     }
 
@@ -375,7 +381,13 @@ impl Rig {
             name: format!("h{host}"),
             addresses: vec![address(*host)],
         });
-        let hello = agent.machine.hello(hosts.collect());
+        let mut hello = agent.machine.hello(hosts.collect());
+        // One that comes back goes on from its maps.
+        if let Report::Hello { epoch, .. } = &mut hello
+            && !self.met.insert(identity.to_owned())
+        {
+            *epoch = self.epoch;
+        }
         self.agents.insert(peer, agent);
         self.input(Input::Reported(peer, &hello)).unwrap();
         peer
@@ -384,6 +396,7 @@ impl Rig {
     /// Replaces the controller by another, to which nobody is connected.
     pub fn replace(&mut self, config: Config, epoch: u64) {
         self.controller = Controller::new(config, epoch, self.now).unwrap();
+        self.epoch = epoch;
         for device in &mut self.devices {
             device.session = None;
         }

@@ -564,7 +564,7 @@ fn an_agent_that_caps_no_windows_leaves_them_to_the_switch() {
             rig.input(Input::AgentConnected { channel, identity: "s0" }).unwrap();
             let hosts = vec![Host { name: "s0".into(), addresses: Vec::new() }];
             let capabilities = capabilities.clone();
-            rig.input(Input::Reported(channel, &Report::Hello { hosts, capabilities, epoch: 0 }))
+            rig.input(Input::Reported(channel, &Report::Hello { hosts, capabilities, epoch: 1 }))
                 .unwrap();
             channel
         };
