@@ -179,8 +179,9 @@ pub fn note(outcome: &mut Outcome, index: u64, became: Result<(), Refusal>) -> b
             (outcome.rest, outcome.reason) = (Some(index), Some(refusal.reason));
             return false;
         }
-        Err(Refusal { field, reason, .. }) => {
-            outcome.refused.push(RefusedDeclaration { index, field: field.into(), reason });
+        Err(Refusal { field, reason, busy: later }) => {
+            let field = field.into();
+            outcome.refused.push(RefusedDeclaration { index, field, reason, later });
         }
     }
     true

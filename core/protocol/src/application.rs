@@ -162,6 +162,9 @@ pub struct RefusedDeclaration {
     pub field: String,
     /// What is wrong with it, and the remedy.
     pub reason: String,
+    /// A limit was reached: once something has ended the same declaration may be taken.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub later: bool,
 }
 
 /// The answer to a request that was refused as a whole.

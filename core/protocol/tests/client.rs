@@ -123,8 +123,8 @@ impl Controller {
                 break;
             }
             if is_unwanted(declaration) || !self.held.take(declaration) {
-                let (field, reason) = ("flow".into(), "because".into());
-                outcome.refused.push(RefusedDeclaration { index, field, reason });
+                let (field, reason, later) = ("flow".into(), "because".into(), false);
+                outcome.refused.push(RefusedDeclaration { index, field, reason, later });
             } else {
                 outcome.taken += 1;
             }
@@ -594,7 +594,10 @@ fn what_came_too_fast_waits_and_is_said_then() {
 /// What a controller that lies or is of another kind may answer: nothing is left out or counted.
 #[test]
 fn an_answer_that_does_not_add_up_is_a_lost_connection() {
-    let refused = |index| RefusedDeclaration { index, field: "f".into(), reason: "r".into() };
+    let refused = |index| {
+        let (field, reason, later) = ("f".into(), "r".into(), false);
+        RefusedDeclaration { index, field, reason, later }
+    };
     let outcomes = [
         (0, vec![], None),
         (3, vec![], None),

@@ -391,7 +391,9 @@ impl Owner {
                     match self.input(now, Input::Unreadable(application)) {
                         Some(refusal) => control::note(&mut outcome, index, Err(refusal)),
                         None => {
-                            outcome.refused.push(RefusedDeclaration { index, field, reason });
+                            let later = false;
+                            let refused = RefusedDeclaration { index, field, reason, later };
+                            outcome.refused.push(refused);
                             true
                         }
                     }

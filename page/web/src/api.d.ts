@@ -1332,6 +1332,8 @@ export interface components {
              * @description Its place in the request, from 0.
              */
             index: number;
+            /** @description A limit was reached: once something has ended the same declaration may be taken. */
+            later?: boolean;
             /** @description What is wrong with it, and the remedy. */
             reason: string;
         };

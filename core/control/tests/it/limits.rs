@@ -5,7 +5,7 @@ use crate::in_memory::{Rig, SECOND, Shape, address, connection, entries, even};
 use protocol::agent::{ConnectionReport, Host, MOST_REPORTED, Report};
 use protocol::application::{Declaration, Portion};
 use units::{Bytes, Span, Time};
-use watermaster_control::{Change, ChannelId, Config, Input};
+use watermaster_control::{Change, ChannelId, Config, Input, Refusal};
 
 fn rig(limit: impl FnOnce(&mut Config)) -> Rig {
     let shape = Shape::racks(2);
@@ -356,5 +356,15 @@ fn what_an_agent_names_is_bounded_and_forgotten() {
         rig.pass(SECOND * 602);
         let first = round * 100;
         assert_eq!(names(&mut rig, "a", first..first + 3), Ok(()), "round {round}");
+    }
+}
+
+#[test]
+fn an_answer_says_what_may_be_taken_later() {
+    for busy in [true, false] {
+        let mut outcome = protocol::application::Outcome::default();
+        let refusal = Refusal { field: "flow", reason: "no".into(), busy };
+        assert!(watermaster_control::note(&mut outcome, 3, Err(refusal)));
+        assert_eq!((outcome.refused[0].index, outcome.refused[0].later), (3, busy));
     }
 }
