@@ -249,20 +249,19 @@ mod tests {
         let sample = Command::Sample { every_ns: Span::from_millis(1) };
         let mut reports = Vec::new();
         host.obey(&commands(1, true, vec![sample]), &mut reports).unwrap();
-        let (mut rests, mut samples) = (0, 0);
-        for _ in 0..20 {
+        // On a busy machine others may have the processor for as long as it would rest: then another time.
+        let patient = std::time::Instant::now() + testing::wait::PATIENCE;
+        loop {
             host.ready().await;
             reports.clear();
+            let began = kernel::now();
             host.attend(&mut reports);
-            samples += usize::from(!reports.is_empty());
-            tokio::select! {
-                biased;
-                () = host.ready() => {}
-                () = async {} => rests += 1,
+            let (is_sample, due) = (!reports.is_empty(), host.agent.deadline().unwrap());
+            if is_sample && due > kernel::now() && due >= began + Span::from_millis(1) {
+                break;
             }
+            assert!(std::time::Instant::now() < patient, "it never rests");
         }
-        // Others may have had the processor for as long as it would have rested.
-        assert!(samples >= 10 && rests >= 15, "{samples} {rests}");
         host.stop();
     }
 
