@@ -260,7 +260,7 @@ async fn what_is_wrong_is_said_with_field_and_remedy() {
             r#"{"type":"flow_request","job":"j","flow":"f","bytes":1,
                 "connection":{"source":"10.0.0.1:70000","destination":"10.0.0.2:1"}}"#,
             "connection",
-            "invalid socket address",
+            "expected an address with a port",
         ),
         (
             r#"{"type":"flow_request","job":"j","flow":"f","bytes":-1,

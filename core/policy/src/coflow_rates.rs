@@ -1,5 +1,5 @@
 //! Rates for all flows of all jobs, solved once an instant: the machine that `fair`, `sebf`, `srb`,
-//! `bssf`, `dclas` and `srpt` share.
+//! `bssf`, `dclas`, `srpt` and `fifo-lm` share.
 //!
 //! Messages only note what changed. The division itself falls due at the same instant, as the
 //! [`Policy::deadline`], when everything that is said then has been heard. A flow that ends while its

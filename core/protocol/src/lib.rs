@@ -23,9 +23,11 @@ pub mod translate;
 
 use alloc::string::String;
 use core::cmp::Ordering;
+use core::fmt;
 use core::net::{SocketAddr, SocketAddrV4};
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Who has an end of a connection, where its port is the kernel's choice.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -64,9 +66,31 @@ impl Processes {
 #[serde(deny_unknown_fields)]
 pub struct Connection {
     /// Where the data comes from. Port 0: not known, any.
+    #[serde(deserialize_with = "end")]
     pub source: SocketAddr,
     /// Where the data goes to. Port 0: not known, any.
+    #[serde(deserialize_with = "end")]
     pub destination: SocketAddr,
+}
+
+/// An end of a connection; what is none is named.
+fn end<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
+    struct End;
+
+    impl Visitor<'_> for End {
+        type Value = SocketAddr;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an address with a port, such as \"10.0.0.1:5001\"")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<SocketAddr, E> {
+            let named = || text.chars().take(60).collect::<String>();
+            text.parse().map_err(|_| E::invalid_value(Unexpected::Str(&named()), &self))
+        }
+    }
+
+    from.deserialize_str(End)
 }
 
 /// By source, then destination, as socket addresses are ordered.

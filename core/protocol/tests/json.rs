@@ -94,6 +94,17 @@ fn what_is_unknown_is_refused() {
     }
 }
 
+/// A name is none, nor is what has no port.
+#[test]
+fn what_is_no_end_of_a_connection_is_named() {
+    for end in ["h0:0", "10.0.0.1", "10.0.0.1:99999"] {
+        let json = format!(r#"{{"source":"10.0.0.9:1","destination":"{end}"}}"#);
+        let said = serde_json::from_str::<Connection>(&json).unwrap_err().to_string();
+        let wanted = r#", expected an address with a port, such as "10.0.0.1:5001""#;
+        assert!(said.contains(end) && said.contains(wanted), "{said}");
+    }
+}
+
 /// Tables are walked by ranges of socket addresses.
 #[test]
 fn connections_are_ordered_as_their_addresses_are() {

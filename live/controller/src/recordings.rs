@@ -301,6 +301,9 @@ pub enum PinError {
     /// There is none.
     #[error("there is no recording \"{0}\"; `watermaster recordings list` names them")]
     Unknown(String),
+    /// It is there and not kept.
+    #[error("recording \"{0}\" isn't pinned")]
+    Loose(String),
     /// It can't be replayed.
     #[error("the first part of \"{0}\" is gone: it can't be replayed; pin one that is whole")]
     Headless(String),
@@ -402,8 +405,11 @@ impl Recordings {
     /// # Errors
     /// [`PinError`]
     pub fn unpin(&self, name: &str) -> Result<(), PinError> {
-        let files = self.read(&self.kept())?.remove(name);
-        let files = files.ok_or_else(|| PinError::Unknown(name.to_owned()))?;
+        let Some(files) = self.read(&self.kept())?.remove(name) else {
+            let is_there = self.list()?.iter().any(|listed| listed.name == name);
+            let why = if is_there { PinError::Loose } else { PinError::Unknown };
+            return Err(why(name.to_owned()));
+        };
         for file in files.iter().rev() {
             fs::remove_file(file).map_err(failed(file))?;
         }
@@ -568,7 +574,8 @@ mod tests {
         let much = recordings.pin("epoch-000001").unwrap_err().to_string();
         assert!(much.contains("let another one go"), "{much}");
         recordings.unpin("epoch-000001").unwrap();
-        assert!(matches!(recordings.unpin("epoch-000001"), Err(PinError::Unknown(_))));
+        assert!(matches!(recordings.unpin("epoch-000001"), Err(PinError::Loose(_))));
+        assert!(matches!(recordings.unpin("epoch-000009"), Err(PinError::Unknown(_))));
         assert_eq!(names(&folder.path().join(PINNED)), [""; 0]);
         assert!(!recordings.list().unwrap()[0].pinned);
     }

@@ -94,7 +94,9 @@ fn recorded(hub: &Hub) -> Result<Recordings, Wrong> {
 fn wrong(error: PinError) -> Wrong {
     let status = match error {
         PinError::Unknown(_) => StatusCode::NOT_FOUND,
-        PinError::TooMuch(..) | PinError::Headless(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        PinError::TooMuch(..) | PinError::Headless(_) | PinError::Loose(_) => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
         PinError::File { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     };
     Wrong::new(status, "recording", error.to_string())
