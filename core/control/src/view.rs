@@ -131,21 +131,25 @@ impl View {
             if kind(host.node) != Some(NodeKind::Host) {
                 return error(format!("hosts[{i}].node"), "is no host of the topology; name one");
             }
+            let at = |key: &str| {
+                format!("[[host]] {}, {key}", topology.nodes()[host.node.index()].name)
+            };
             for address in &host.addresses {
                 if !is_unicast(*address) {
                     let reason = format!("{address} is no host's; give it one of its own");
-                    return error(format!("hosts[{i}].addresses"), &reason);
+                    return error(at("addresses"), &reason);
                 }
                 addressed.insert((host.node, *address));
-                if addresses.insert(number(*address), host.node).is_some() {
-                    let reason = format!("{address} belongs to two hosts; give each its own");
-                    return error(format!("hosts[{i}].addresses"), &reason);
+                if let Some(before) = addresses.insert(number(*address), host.node) {
+                    let other = &topology.nodes()[before.index()].name;
+                    let reason = format!("{address} is an address of {other}; give each its own");
+                    return error(at("addresses"), &reason);
                 }
             }
             for address in &host.ethernet {
                 if ethernet.insert(*address, host.node).is_some() {
                     let reason = "an address belongs to two hosts; give each its own";
-                    return error(format!("hosts[{i}].ethernet"), reason);
+                    return error(at("ethernet"), reason);
                 }
             }
         }

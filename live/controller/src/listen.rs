@@ -27,10 +27,20 @@ pub type Certificates = Arc<RwLock<Option<Arc<ServerConfig>>>>;
 
 /// An address or a path that can't be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("can't listen on {place}: {error}; is another controller running there?")]
+#[error("can't listen on {place}: {error}; {}", self.remedy())]
 pub struct ListenError {
     place: String,
     error: io::Error,
+}
+
+impl ListenError {
+    fn remedy(&self) -> &'static str {
+        match self.error.kind() {
+            io::ErrorKind::InvalidInput => "name a shorter path",
+            io::ErrorKind::AddrNotAvailable => "name an address of this machine",
+            _ => "is another controller running there?",
+        }
+    }
 }
 
 /// What listens.

@@ -210,14 +210,14 @@ fn a_hello_that_can_not_be_is_refused() {
 #[test]
 fn how_many_more_agents_were_refused_is_told() {
     let mut rig = rig();
-    for number in 0..20 {
+    for number in 0..68 {
         let channel = rig.peer();
         let identity = format!("z{number}");
         rig.input(Input::AgentConnected { channel, identity: &identity }).unwrap();
         rig.input(Input::Reported(channel, &hello("hx", "0.0.0.0", 0))).unwrap_err();
     }
     let problems = rig.controller.at(rig.now).status().problems;
-    assert_eq!(problems.iter().filter(|problem| problem.starts_with("agent z")).count(), 16);
+    assert_eq!(problems.iter().filter(|problem| problem.starts_with("agent z")).count(), 64);
     let more = "4 more refusals of agents have no room here; the log names them";
     assert!(problems.iter().any(|problem| problem == more), "{problems:?}");
 }
