@@ -63,11 +63,9 @@ impl Thing {
     const fn is_kept_here(&self) -> bool {
         match self {
             Self::Priority(_) | Self::Window(..) | Self::Gap(..) => true,
-            Self::Rate(_)
-            | Self::Watch(..)
-            | Self::Samples
-            | Self::Counters
-            | Self::Processes => false,
+            Self::Rate(_) | Self::Watch(..) | Self::Samples | Self::Counters | Self::Processes => {
+                false
+            }
         }
     }
 

@@ -17,8 +17,7 @@ use crate::delay::Delays;
 use crate::settings::{Interface, Settings};
 
 /// What to do about a namespace that was left out, or is gone.
-const NAMESPACE: &str =
-    "make it with `ip netns add`: the agent ends then, to be started again; or remove it from the configuration";
+const NAMESPACE: &str = "make it with `ip netns add`: the agent ends then, to be started again; or remove it from the configuration";
 
 /// What is attached to the kernel.
 pub struct Actuator {

@@ -128,9 +128,7 @@ impl Namespace {
     /// [`Error::File`]: the setting can't be written.
     pub fn shorten_bursts(&self) -> Result<(), Error> {
         self.visit(|| match fs::write(BURSTS, "0") {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(Error::file(BURSTS)(error))
-            }
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::file(BURSTS)(error)),
             _ => Ok(()),
         })
     }
