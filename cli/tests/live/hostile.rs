@@ -1,7 +1,10 @@
 //! What no honest peer sends.
 
+use protocol::agent::{Command, Commands, PortCount, Report};
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use units::Bytes;
 
 use crate::daemon::{Agent, Daemon, PATIENCE, SMSF, config};
 
@@ -63,6 +66,42 @@ async fn an_agent_that_talks_nonsense_is_cut_off_alone() {
     let status =
         daemon.until("/v1/status", |status| status["agents"].as_array().unwrap().len() == 1);
     assert_eq!(status.await["agents"][0]["identity"], "h1");
+}
+
+/// Escape sequences, lines of their own, invisible characters and those that turn the direction of text.
+#[tokio::test]
+async fn what_agents_and_tenants_say_steers_no_terminal() {
+    let odd = "\u{1b}[2J\u{9b}31m\n\u{202e}\u{200b}";
+    let daemon = Daemon::start(&config(SMSF));
+    let at = daemon.address().to_string();
+    let mut agent = Agent::connect(&daemon.address(), None, "h0", HOST, 0).await;
+    let ports = vec![PortCount {
+        node: odd.to_owned(),
+        interface: "eth0".to_owned(),
+        sent_bytes: Bytes::ZERO,
+    }];
+    agent.say(&Report::Ports { ports }).await;
+    let Commands { epoch, sequence, .. } = agent.next().await.unwrap();
+    let (node, interface) = (odd.to_owned(), odd.to_owned());
+    let command = Command::Watch { node, interface, watch: None };
+    agent.say(&Report::Failed { epoch, sequence, command, reason: odd.to_owned() }).await;
+    let mut other = Agent::connect(&daemon.address(), None, "h1", &[("h1", "10.0.0.2")], 0).await;
+    other.write(format!("{}\n", json!({ "type": odd })).as_bytes()).await;
+    let wanted = ["is no node that the agent acts for", "watching ", "its words can't be read"];
+    let told = |status: &serde_json::Value, what: &str| {
+        let problems = status["problems"].as_array().unwrap();
+        problems.iter().any(|problem| problem.as_str().unwrap().contains(what))
+    };
+    daemon.until("/v1/status", |status| wanted.iter().all(|what| told(status, what))).await;
+    for command in ["status"] {
+        let shown = daemon.command(&[command, "--controller", &at]).stdout;
+        let shown = String::from_utf8(shown).unwrap();
+        let steers = |line: &&str| line.contains(control::is_control);
+        assert_eq!(shown.lines().filter(steers).collect::<Vec<_>>(), [""; 0], "{command}");
+        // None of what was said begins a line.
+        let forged = |line: &&str| line.starts_with(char::is_whitespace) || line.starts_with('[');
+        assert_eq!(shown.lines().filter(forged).collect::<Vec<_>>(), [""; 0], "{command}");
+    }
 }
 
 #[tokio::test]

@@ -226,7 +226,7 @@ impl Agents {
             agent.failures.ended(command);
         }
         // People read it on terminals.
-        let reason = reason.replace(crate::config::is_control, " ");
+        let reason = crate::config::harmless(reason);
         agent.failures.failed(command, sequence, &reason, cx.limits.flows);
         true
     }
