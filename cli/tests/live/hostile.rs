@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use units::Bytes;
 
-use crate::daemon::{Agent, Daemon, PATIENCE, SMSF, config};
+use crate::daemon::{Agent, Daemon, PATIENCE, SMSF, config, declare};
 
 const HOST: &[(&str, &str)] = &[("h0", "10.0.0.1")];
 
@@ -87,13 +87,16 @@ async fn what_agents_and_tenants_say_steers_no_terminal() {
     agent.say(&Report::Failed { epoch, sequence, command, reason: odd.to_owned() }).await;
     let mut other = Agent::connect(&daemon.address(), None, "h1", &[("h1", "10.0.0.2")], 0).await;
     other.write(format!("{}\n", json!({ "type": odd })).as_bytes()).await;
+    let mut client = daemon.client().await;
+    let unknown = json!([{ "type": "job_complete", "job": odd }]);
+    assert!(!declare(&mut client, "a", &unknown).await.0.is_success());
     let wanted = ["is no node that the agent acts for", "watching ", "its words can't be read"];
     let told = |status: &serde_json::Value, what: &str| {
         let problems = status["problems"].as_array().unwrap();
         problems.iter().any(|problem| problem.as_str().unwrap().contains(what))
     };
     daemon.until("/v1/status", |status| wanted.iter().all(|what| told(status, what))).await;
-    for command in ["status"] {
+    for command in ["status", "events"] {
         let shown = daemon.command(&[command, "--controller", &at]).stdout;
         let shown = String::from_utf8(shown).unwrap();
         let steers = |line: &&str| line.contains(control::is_control);
@@ -102,6 +105,8 @@ async fn what_agents_and_tenants_say_steers_no_terminal() {
         let forged = |line: &&str| line.starts_with(char::is_whitespace) || line.starts_with('[');
         assert_eq!(shown.lines().filter(forged).collect::<Vec<_>>(), [""; 0], "{command}");
     }
+    let events = daemon.get("/v1/events").await.to_string();
+    assert!(events.contains("declarations refused"), "{events}");
 }
 
 #[tokio::test]
