@@ -1,12 +1,14 @@
 //! What no honest peer sends.
 
+use std::time::{Duration, Instant};
+
 use protocol::agent::{Command, Commands, PortCount, Report};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use units::Bytes;
 
-use crate::daemon::{Agent, Daemon, PATIENCE, SMSF, config, declare};
+use crate::daemon::{Agent, Daemon, PATIENCE, SMSF, TLS, certificates, config, declare};
 
 const HOST: &[(&str, &str)] = &[("h0", "10.0.0.1")];
 
@@ -66,6 +68,38 @@ async fn an_agent_that_talks_nonsense_is_cut_off_alone() {
     let status =
         daemon.until("/v1/status", |status| status["agents"].as_array().unwrap().len() == 1);
     assert_eq!(status.await["agents"][0]["identity"], "h1");
+}
+
+/// Whoever fails to prove who it is, as fast as it can, at either port.
+#[tokio::test]
+async fn who_can_not_prove_who_it_is_fills_no_log() {
+    let folder = std::sync::Arc::new(tempfile::tempdir().unwrap());
+    certificates(&folder.path().join("certs"), &[]);
+    let config = config(&format!("{TLS}{SMSF}")).replace("openflow =", "openflow_tls =");
+    let daemon = Daemon::start_in(folder, &config);
+    let openflow = daemon.openflow.clone().unwrap();
+    for (port, told) in
+        [(daemon.http.clone(), "connection ended"), (openflow, "switch connection ended")]
+    {
+        let (begun, mut lines, mut tried, mut untold) = (Instant::now(), 0, 0, 0);
+        // Of the last of them later ones tell.
+        while tried < 100 || untold < 90 {
+            let mut stream = TcpStream::connect(&port).await.unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+            // Closed or reset: it ends.
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+            tried += 1;
+            for line in daemon.said().filter(|line| line["message"] == told) {
+                lines += 1;
+                untold += line["untold"].as_u64().unwrap_or_default();
+            }
+            if tried >= 100 {
+                assert!(lines < 50, "{lines} lines of {tried} at {told}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        assert!(lines <= 2 + begun.elapsed().as_secs(), "{lines} lines of {tried} at {told}");
+    }
 }
 
 /// Escape sequences, lines of their own, invisible characters and those that turn the direction of text.
