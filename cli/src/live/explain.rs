@@ -1,6 +1,7 @@
 //! `watermaster explain`: why a flow has its rate.
 
 use clap::Args;
+use control::harmless;
 use serde_json::{Value, json};
 use units::Span;
 use wire::client::ClientError;
@@ -77,7 +78,7 @@ fn application(found: &Value) -> String {
     for refusal in list(of, "refusals") {
         let [at, now] = [&refusal["at_ns"], &found["now_ns"]].map(|at| at.as_u64().unwrap_or(0));
         let ago = now.saturating_sub(at) / 1_000_000_000;
-        out += &format!("refused {ago} s ago: {}\n", shown(text(refusal, "reason")));
+        out += &format!("refused {ago} s ago: {}\n", harmless(text(refusal, "reason")));
     }
     let orders = list(found, "orders").iter();
     let orders = orders.filter_map(|act| serde_json::from_value(act.clone()).ok());
@@ -97,11 +98,6 @@ fn application(found: &Value) -> String {
             ]
         }),
     )
-}
-
-/// What a peer may have said, on a terminal: nothing of it is obeyed.
-fn shown(said: &str) -> String {
-    said.replace(control::is_control, " ")
 }
 
 fn job(found: &Value) -> String {

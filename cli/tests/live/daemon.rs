@@ -259,6 +259,17 @@ impl Agent {
 
     /// The next commands, confirmed; `None`: the controller closed the connection.
     pub async fn hear(&mut self) -> Option<Commands> {
+        let commands = self.next().await?;
+        let mut line = Vec::new();
+        let Commands { epoch, sequence, .. } = commands;
+        lines::append(&Report::Applied { epoch, sequence }, &mut line).unwrap();
+        // The controller may have gone after its last word.
+        let _ = self.writer.write_all(&line).await;
+        Some(commands)
+    }
+
+    /// The next commands; `None`: the controller closed the connection.
+    pub async fn next(&mut self) -> Option<Commands> {
         let next = async {
             loop {
                 if let Some(commands) = self.lines.next::<Commands>().await.ok()?? {
@@ -267,13 +278,7 @@ impl Agent {
             }
         };
         let next = tokio::time::timeout(PATIENCE, next).await;
-        let commands = next.expect("the controller says nothing")?;
-        let mut line = Vec::new();
-        let Commands { epoch, sequence, .. } = commands;
-        lines::append(&Report::Applied { epoch, sequence }, &mut line).unwrap();
-        // The controller may have gone after its last word.
-        let _ = self.writer.write_all(&line).await;
-        Some(commands)
+        next.expect("the controller says nothing")
     }
 }
 

@@ -1,9 +1,14 @@
 //! What no honest peer sends.
 
+use std::time::{Duration, Instant};
+
+use protocol::agent::{Command, Commands, PortCount, Report};
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use units::Bytes;
 
-use crate::daemon::{Agent, Daemon, PATIENCE, SMSF, config};
+use crate::daemon::{Agent, Daemon, PATIENCE, SMSF, TLS, certificates, config, declare};
 
 const HOST: &[(&str, &str)] = &[("h0", "10.0.0.1")];
 
@@ -63,6 +68,79 @@ async fn an_agent_that_talks_nonsense_is_cut_off_alone() {
     let status =
         daemon.until("/v1/status", |status| status["agents"].as_array().unwrap().len() == 1);
     assert_eq!(status.await["agents"][0]["identity"], "h1");
+}
+
+/// Whoever fails to prove who it is, as fast as it can, at either port.
+#[tokio::test]
+async fn who_can_not_prove_who_it_is_fills_no_log() {
+    let folder = std::sync::Arc::new(tempfile::tempdir().unwrap());
+    certificates(&folder.path().join("certs"), &[]);
+    let config = config(&format!("{TLS}{SMSF}")).replace("openflow =", "openflow_tls =");
+    let daemon = Daemon::start_in(folder, &config);
+    let openflow = daemon.openflow.clone().unwrap();
+    for (port, told) in
+        [(daemon.http.clone(), "connection ended"), (openflow, "switch connection ended")]
+    {
+        let (begun, mut lines, mut tried, mut untold) = (Instant::now(), 0, 0, 0);
+        // Of the last of them later ones tell.
+        while tried < 100 || untold < 90 {
+            let mut stream = TcpStream::connect(&port).await.unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+            // Closed or reset: it ends.
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+            tried += 1;
+            for line in daemon.said().filter(|line| line["message"] == told) {
+                lines += 1;
+                untold += line["untold"].as_u64().unwrap_or_default();
+            }
+            if tried >= 100 {
+                assert!(lines < 50, "{lines} lines of {tried} at {told}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        assert!(lines <= 2 + begun.elapsed().as_secs(), "{lines} lines of {tried} at {told}");
+    }
+}
+
+/// Escape sequences, lines of their own, invisible characters and those that turn the direction of text.
+#[tokio::test]
+async fn what_agents_and_tenants_say_steers_no_terminal() {
+    let odd = "\u{1b}[2J\u{9b}31m\n\u{202e}\u{200b}";
+    let daemon = Daemon::start(&config(SMSF));
+    let at = daemon.address().to_string();
+    let mut agent = Agent::connect(&daemon.address(), None, "h0", HOST, 0).await;
+    let ports = vec![PortCount {
+        node: odd.to_owned(),
+        interface: "eth0".to_owned(),
+        sent_bytes: Bytes::ZERO,
+    }];
+    agent.say(&Report::Ports { ports }).await;
+    let Commands { epoch, sequence, .. } = agent.next().await.unwrap();
+    let (node, interface) = (odd.to_owned(), odd.to_owned());
+    let command = Command::Watch { node, interface, watch: None };
+    agent.say(&Report::Failed { epoch, sequence, command, reason: odd.to_owned() }).await;
+    let mut other = Agent::connect(&daemon.address(), None, "h1", &[("h1", "10.0.0.2")], 0).await;
+    other.write(format!("{}\n", json!({ "type": odd })).as_bytes()).await;
+    let mut client = daemon.client().await;
+    let unknown = json!([{ "type": "job_complete", "job": odd }]);
+    assert!(!declare(&mut client, "a", &unknown).await.0.is_success());
+    let wanted = ["is no node that the agent acts for", "watching ", "its words can't be read"];
+    let told = |status: &serde_json::Value, what: &str| {
+        let problems = status["problems"].as_array().unwrap();
+        problems.iter().any(|problem| problem.as_str().unwrap().contains(what))
+    };
+    daemon.until("/v1/status", |status| wanted.iter().all(|what| told(status, what))).await;
+    for command in ["status", "events"] {
+        let shown = daemon.command(&[command, "--controller", &at]).stdout;
+        let shown = String::from_utf8(shown).unwrap();
+        let steers = |line: &&str| line.contains(control::is_control);
+        assert_eq!(shown.lines().filter(steers).collect::<Vec<_>>(), [""; 0], "{command}");
+        // None of what was said begins a line.
+        let forged = |line: &&str| line.starts_with(char::is_whitespace) || line.starts_with('[');
+        assert_eq!(shown.lines().filter(forged).collect::<Vec<_>>(), [""; 0], "{command}");
+    }
+    let events = daemon.get("/v1/events").await.to_string();
+    assert!(events.contains("declarations refused"), "{events}");
 }
 
 #[tokio::test]

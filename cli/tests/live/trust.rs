@@ -216,6 +216,35 @@ async fn each_may_do_what_its_certificate_says() {
     assert_eq!(declare(&mut me, "a", &job).await.0, StatusCode::FORBIDDEN);
 }
 
+/// Whoever asks for what it may not, to read, to declare or to order, is in the log.
+#[tokio::test]
+async fn what_may_not_be_is_in_the_log() {
+    let mut daemon = start();
+    let address = Address::Tls(daemon.http.clone());
+    let certs = daemon.path("certs");
+    let (reads, none) = ("what is all tenants'", Value::Null);
+    let declared = "/v1/applications/b/declarations";
+    for (who, method, path, body, asked) in [
+        ("agent-h0", Method::GET, "/v1/status", &none, reads),
+        ("application-a", Method::GET, "/v1/explain/b/j", &none, "to act as application b"),
+        ("operator-me", Method::POST, declared, &json!([]), "to act as application b"),
+        ("application-b", Method::POST, "/v1/orders", &json!({ "type": "freeze" }), "an order"),
+    ] {
+        let mut client = Client::connect(&address, Some(&shows(&certs, who))).await.unwrap();
+        let (status, _) = client.ask(method, path, body.to_string().into_bytes()).await.unwrap();
+        assert_eq!(status, StatusCode::FORBIDDEN, "{who}");
+        let line = daemon.hears("refused: it may not");
+        let expected = (&json!(who.replace('-', " ")), &json!(asked), &json!(0));
+        assert_eq!((&line["by"], &line["asked"], &line["untold"]), expected);
+    }
+    // What it may is refused nobody, and so not told.
+    let mut a = Client::connect(&address, Some(&shows(&certs, "application-a"))).await.unwrap();
+    let (status, _) = a.ask(Method::GET, "/v1/explain/a/j", Vec::new()).await.unwrap();
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert_eq!(get(&mut a, "/v1/applications/a/jobs").await, json!([]));
+    assert_eq!(daemon.said().filter(|line| line["asked"].is_string()).count(), 0);
+}
+
 /// Of those that it shares a link with a tenant learns how many they are, and no more.
 #[tokio::test]
 async fn an_application_is_told_of_its_own_flows_alone() {

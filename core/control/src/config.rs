@@ -264,6 +264,11 @@ pub fn is_control(c: char) -> bool {
     c.is_control() || UNSEEN.iter().any(|unseen| unseen.contains(&c))
 }
 
+/// What somebody said, for people on terminals, where none of it is obeyed and all of it stays on its line.
+pub fn harmless(said: &str) -> String {
+    said.replace(is_control, " ")
+}
+
 const UNSEEN: [RangeInclusive<char>; 18] = [
     '\u{ad}'..='\u{ad}',
     '\u{34f}'..='\u{34f}',

@@ -38,7 +38,7 @@ mod waste;
 
 pub use config::{
     Config, ConfigError, Enforcement, GRACE, HostConfig, LEASE, LEASES, Limits, PERIODS,
-    PortConfig, SAMPLE, SwitchConfig, Tenant, is_control, wrong_cgroup, wrong_sample,
+    PortConfig, SAMPLE, SwitchConfig, Tenant, harmless, is_control, wrong_cgroup, wrong_sample,
 };
 pub use controller::{Answers, Change, Controller};
 pub use judged::Judged;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use control::{Answers, ChannelId};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -16,6 +16,7 @@ use crate::listen::Peer;
 use crate::metrics::Measures;
 use crate::owner::{Event, Said};
 use crate::recordings::Recordings;
+use crate::seldom::Seldom;
 use crate::settings::Bounds;
 use crate::strangers::Strangers;
 use crate::tenant::{Tenant, Tenants, Who};
@@ -54,8 +55,8 @@ struct OfIdentity {
     connections: usize,
     /// When the certificate that was shown last ends, in seconds since 1970.
     ends: Option<i64>,
-    /// When it was last noted that it may not do what it asked for, and how often that wasn't since.
-    forbidden: (Option<Instant>, u64),
+    /// That it may not do what it asked for.
+    forbidden: Seldom,
 }
 
 /// What a controller is while its connections last.
@@ -99,8 +100,8 @@ struct Connected {
 struct Speaking {
     connections: usize,
     tenant: Arc<Tenant>,
-    /// When it was last noted that it is refused something.
-    refused: Option<Instant>,
+    /// That it is refused something.
+    refused: Seldom,
 }
 
 /// The daemon is ending.
@@ -335,7 +336,7 @@ impl Admission {
         let speaking = connected.applications.entry(Arc::clone(&name)).or_insert(Speaking {
             connections: 0,
             tenant,
-            refused: None,
+            refused: Seldom::default(),
         });
         speaking.connections += 1;
         let (first, tenant) = (speaking.connections == 1, Arc::clone(&speaking.tenant));
@@ -365,30 +366,20 @@ impl Admission {
 
     /// Notes that the peer may not do what it asks for `now`, once a second at most of each identity.
     pub fn forbidden(&self, asked: &dyn std::fmt::Display, now: Instant) {
-        let mut connected = self.hub.connected();
-        let Some(known) = connected.by_identity.get_mut(&self.identity().cloned()) else { return };
-        let (last, untold) = &mut known.forbidden;
-        if last.is_some_and(|last| now - last < Duration::from_secs(1)) {
-            *untold += 1;
-            return;
-        }
-        *last = Some(now);
-        let untold = std::mem::take(untold);
+        let connected = self.hub.connected();
+        let Some(known) = connected.by_identity.get(&self.identity().cloned()) else { return };
+        let Some(untold) = known.forbidden.tell(now) else { return };
         drop(connected);
         tracing::warn!(by = self.who(), %asked, untold, "refused: it may not");
     }
 
     /// Notes that declarations of an application are refused, and how many if that is known, once a second at most.
     pub fn refused(&self, application: &str, number: Option<usize>, field: &str, reason: &str) {
-        let mut connected = self.hub.connected();
-        let Some(speaking) = connected.applications.get_mut(application) else { return };
-        let now = Instant::now();
-        if speaking.refused.is_some_and(|last| now - last < Duration::from_secs(1)) {
-            return;
-        }
-        speaking.refused = Some(now);
+        let connected = self.hub.connected();
+        let Some(speaking) = connected.applications.get(application) else { return };
+        let Some(untold) = speaking.refused.tell(Instant::now()) else { return };
         drop(connected);
-        tracing::warn!(application, number, field, reason, "declarations refused");
+        tracing::warn!(application, number, field, reason, untold, "declarations refused");
     }
 }
 
@@ -443,6 +434,8 @@ impl Drop for Admission {
 #[cfg(test)]
 pub(crate) mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
+
+    use std::time::Duration;
 
     use tracing_subscriber::layer::SubscriberExt as _;
 

@@ -107,7 +107,8 @@ struct Said {
 }
 
 impl Said {
-    fn put(&mut self, field: &Field, mut text: String) {
+    fn put(&mut self, field: &Field, text: String) {
+        let mut text = control::harmless(&text);
         text.truncate(text.floor_char_boundary(LONGEST));
         if field.name() == "message" {
             self.message = text;

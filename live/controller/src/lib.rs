@@ -26,6 +26,7 @@ mod queue;
 pub mod recorder;
 pub mod recordings;
 pub mod replay;
+mod seldom;
 pub mod settings;
 mod strangers;
 pub mod switches;

@@ -1,6 +1,7 @@
 //! OpenFlow connections: bytes in, bytes out. What they mean is the machine's business.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::io::AsyncReadExt as _;
 use wire::Stream;
@@ -8,10 +9,11 @@ use wire::identity::Role;
 use wire::tls::why_lost;
 
 use crate::http::REVOKED;
-use crate::hub::Hub;
+use crate::hub::{Admission, Hub};
 use crate::listen::{Certificates, From, Listener, identify};
 use crate::outlet::outlet;
 use crate::owner::Event;
+use crate::seldom::Seldom;
 use crate::tenant::Who;
 
 /// Most octets handed over at once.
@@ -19,37 +21,59 @@ const CHUNK: usize = 64 << 10;
 
 /// Accepts switches until the daemon ends.
 pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, hub: Arc<Hub>) {
+    // Anybody can fail to come in, as fast as they like.
+    let failing = Arc::new(Seldom::default());
     loop {
         let (stream, from) = tokio::select! {
             accepted = listener.accept() => accepted,
             () = hub.stopped() => return,
         };
         let (certificates, hub) = (certificates.clone(), Arc::clone(&hub));
+        let failing = Arc::clone(&failing);
         tokio::spawn(async move {
             let mut by = None;
-            if let Err(reason) = connection(stream, from, certificates, &hub, &mut by).await {
-                tracing::warn!(%from, by, reason, "switch connection ended");
+            match admitted(stream, from, certificates, &hub, &mut by).await {
+                Ok(Some((stream, admission))) => {
+                    if let Err(reason) = connection(stream, &admission, &hub).await {
+                        tracing::warn!(%from, by, reason, "switch connection ended");
+                    }
+                }
+                Ok(None) => {}
+                Err(reason) => {
+                    if let Some(untold) = failing.tell(Instant::now()) {
+                        tracing::warn!(%from, by, reason, untold, "switch connection ended");
+                    }
+                }
             }
         });
     }
 }
 
-async fn connection(
+/// A switch that comes in; `by` whom, as far as that is proved. `None`: it had to give way to others.
+async fn admitted(
     stream: Box<dyn Stream>,
     from: From,
     certificates: Option<Certificates>,
     hub: &Arc<Hub>,
     by: &mut Option<String>,
-) -> Result<(), String> {
+) -> Result<Option<(Box<dyn Stream>, Admission)>, String> {
     let proved = identify(stream, from, certificates.as_ref(), &hub.strangers).await?;
-    let Some((stream, peer)) = proved else { return Ok(()) };
+    let Some((stream, peer)) = proved else { return Ok(None) };
     let identity = peer.as_ref().map(|peer| &peer.identity);
     *by = identity.map(ToString::to_string);
     if let Some(identity) = identity.filter(|identity| identity.role != Role::Switch) {
         return Err(format!("{identity} is no switch"));
     }
-    let name = identity.map(|identity| identity.name.clone());
-    let admission = hub.admit(false, peer)?;
+    Ok(Some((stream, hub.admit(false, peer)?)))
+}
+
+/// Its connection until it ends.
+async fn connection(
+    stream: Box<dyn Stream>,
+    admission: &Admission,
+    hub: &Hub,
+) -> Result<(), String> {
+    let name = admission.identity().map(|identity| identity.name.clone());
     let channel = hub.channel();
     let (outlet, drain) = outlet();
     let (mut reader, writer) = tokio::io::split(stream);

@@ -153,7 +153,6 @@ impl Agents {
         sequence: u64,
         mut confirm: impl FnMut(Connection, Option<Rate>),
     ) {
-        self.note_epoch(channel, epoch);
         let Some(agent) = self.agents.get_mut(&channel).filter(|_| epoch == cx.epoch) else {
             return;
         };
@@ -203,7 +202,6 @@ impl Agents {
         reason: &str,
         unconfirm: impl FnOnce(Connection),
     ) -> bool {
-        self.note_epoch(channel, epoch);
         let Some(agent) = self.agents.get_mut(&channel).filter(|_| epoch == cx.epoch) else {
             return false;
         };
@@ -228,7 +226,7 @@ impl Agents {
             agent.failures.ended(command);
         }
         // People read it on terminals.
-        let reason = reason.replace(crate::config::is_control, " ");
+        let reason = crate::config::harmless(reason);
         agent.failures.failed(command, sequence, &reason, cx.limits.flows);
         true
     }

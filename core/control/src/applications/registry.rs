@@ -52,7 +52,7 @@ impl Application {
         self.refused += 1;
         // It may repeat what the application said, and people read it on terminals.
         let why: String = why.chars().take(REASON).collect();
-        let why = why.replace(crate::config::is_control, " ");
+        let why = crate::config::harmless(&why);
         if self.refusals.back().is_some_and(|(_, last)| *last == why) {
             self.refusals.pop_back();
         } else if self.refusals.len() == REFUSALS {

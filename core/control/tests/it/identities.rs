@@ -285,6 +285,24 @@ fn an_epoch_that_agents_name_leaves_room_for_later_ones() {
     }
 }
 
+/// Which epoch an agent obeys it says in its hello and in `stale`, which are checked. Whatever it says it has done, or
+/// couldn't, says nothing of that.
+#[test]
+fn an_answer_names_no_epoch_to_believe() {
+    let mut rig = rig();
+    let agent = rig.agent("h0", &[0]);
+    for epoch in [0, 2, (1 << 48) - 1, u64::MAX] {
+        let (reason, command) = ("no".into(), Command::Sample { every_ns: units::Span::ZERO });
+        let failed = Report::Failed { epoch, sequence: 1, command, reason };
+        for answer in [Report::Applied { epoch, sequence: 0 }, failed] {
+            let _ = rig.input(Input::Reported(agent, &answer));
+            let problems = rig.controller.at(rig.now).status().problems;
+            let told = problems.iter().find(|problem| problem.contains("obeys a controller of"));
+            assert_eq!(told, None, "{answer:?}");
+        }
+    }
+}
+
 /// Each takes the other's place again and again, which one whose connection broke doesn't.
 #[test]
 fn two_agents_of_one_name_are_a_problem() {

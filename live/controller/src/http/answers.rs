@@ -129,15 +129,21 @@ pub fn may_order(admission: &Admission) -> Result<(), Wrong> {
     }
 }
 
+/// Whether the peer sees everything, or only its own.
+pub fn sees_all(admission: &Admission) -> bool {
+    let role = admission.identity().map(|identity| identity.role);
+    matches!(role, None | Some(Role::Operator | Role::Viewer))
+}
+
 /// Whether the peer may see everything.
 pub fn may_see_all(admission: &Admission) -> Result<(), Wrong> {
     match admission.identity() {
-        None => Ok(()),
-        Some(identity) if matches!(identity.role, Role::Operator | Role::Viewer) => Ok(()),
-        Some(identity) => {
+        Some(identity) if !sees_all(admission) => {
+            admission.forbidden(&"what is all tenants'", Instant::now());
             let reason =
                 format!("you are {identity}; show a certificate of an operator or a viewer");
             Err(Wrong::new(StatusCode::FORBIDDEN, "operator", reason))
         }
+        _ => Ok(()),
     }
 }

@@ -13,7 +13,7 @@ mod queries;
 mod recordings;
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -28,6 +28,7 @@ use wire::Stream;
 
 use crate::hub::{Hub, Role};
 use crate::listen::{Certificates, From, Listener, identify};
+use crate::seldom::Seldom;
 
 pub use applications::declarations;
 
@@ -75,30 +76,10 @@ fn router(hub: &Arc<Hub>) -> Router {
         .with_state(Arc::clone(hub))
 }
 
-/// How often the log tells of connections that fail. Anybody can have them fail, as fast as they like.
-const TELLS: Duration = Duration::from_secs(1);
-
-/// What is told now and then.
-#[derive(Default)]
-struct Seldom(Mutex<(Option<Instant>, u64)>);
-
-impl Seldom {
-    /// Whether it is told now, and then how often it wasn't since the last time.
-    fn tell(&self, now: Instant) -> Option<u64> {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (last, untold) = &mut *told;
-        if last.is_some_and(|last| now - last < TELLS) {
-            *untold += 1;
-            return None;
-        }
-        *last = Some(now);
-        Some(std::mem::take(untold))
-    }
-}
-
 /// Accepts connections until the daemon ends.
 pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, hub: Arc<Hub>) {
     let router = router(&hub);
+    // Anybody can have connections fail, as fast as they like.
     let failing = Arc::new(Seldom::default());
     loop {
         let (stream, from) = tokio::select! {
@@ -158,18 +139,5 @@ async fn connection(
         Err(error) if error.is_timeout() || error.is_incomplete_message() => Ok(()),
         Err(error) if error.is_parse() => Err(format!("it does not speak HTTP: {error}")),
         Ok(()) | Err(_) => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failures_do_not_fill_the_log() {
-        let (failing, begun) = (Seldom::default(), Instant::now());
-        let told = |after: u64| failing.tell(begun + Duration::from_millis(after));
-        assert_eq!([told(0), told(1), told(999), told(1_000)], [Some(0), None, None, Some(2)]);
-        assert_eq!(told(2_000), Some(0));
     }
 }
