@@ -181,7 +181,7 @@ pub struct SwitchConfig {
     pub node: NodeId,
     /// The number that it gives in the OpenFlow handshake.
     pub datapath_id: u64,
-    /// Whether it knows the action that caps windows (`docs/openflow.md`). Open vSwitch doesn't.
+    /// Whether it knows the actions that cap windows (`docs/openflow.md`). Open vSwitch doesn't.
     pub windows: bool,
 }
 

@@ -8,7 +8,7 @@ use crate::meter::MeterId;
 use crate::oxm::Oxm;
 use crate::port::PortNo;
 use crate::queue::QueueId;
-use crate::sdtcp::{CapWindow, WATERMASTER};
+use crate::sdtcp::{CAP_WINDOW, CapWindow, PREPARE_WINDOW, PrepareWindow, WATERMASTER};
 use crate::wire::{Fault, Item, List, Malformed, Part, Plain, Reader, pad, put, sized};
 
 const EXPERIMENTER: u16 = 0xffff;
@@ -55,6 +55,8 @@ pub enum Action<'a> {
     PopPbb,
     /// Caps the window that a TCP acknowledgement advertises.
     CapWindow(CapWindow),
+    /// Caps it by how congested a port is.
+    PrepareWindow(PrepareWindow),
     /// An action of somebody else.
     Experimenter {
         /// Whose.
@@ -105,10 +107,14 @@ impl<'a> Item<'a> for Action<'a> {
             26 => Self::PushPbb(from.u16()?),
             27 => Self::PopPbb,
             EXPERIMENTER => {
-                let (experimenter, body) = (from.u32()?, from.rest());
-                match CapWindow::decode(body) {
-                    Some(cap) if experimenter == WATERMASTER => Self::CapWindow(cap),
-                    _ => Self::Experimenter { experimenter, body },
+                let experimenter = from.u32()?;
+                let mut own = *from;
+                match (experimenter, own.u16()) {
+                    (WATERMASTER, Ok(CAP_WINDOW)) => Self::CapWindow(CapWindow::decode(&mut own)?),
+                    (WATERMASTER, Ok(PREPARE_WINDOW)) => {
+                        Self::PrepareWindow(PrepareWindow::decode(&mut own)?)
+                    }
+                    _ => Self::Experimenter { experimenter, body: from.rest() },
                 }
             }
             _ => return Err(from.fault(Fault::Type)),
@@ -142,6 +148,10 @@ impl<'a> Item<'a> for Action<'a> {
             Self::CapWindow(cap) => {
                 put!(out, EXPERIMENTER, 0u16, WATERMASTER);
                 cap.encode(out);
+            }
+            Self::PrepareWindow(caps) => {
+                put!(out, EXPERIMENTER, 0u16, WATERMASTER);
+                caps.encode(out);
             }
             Self::Experimenter { experimenter, body } => {
                 put!(out, EXPERIMENTER, 0u16, experimenter);

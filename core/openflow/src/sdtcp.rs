@@ -5,7 +5,8 @@
 //!
 //! - A notice of congestion is a Packet-In without a packet, with reasons of its own, whose match
 //!   holds the port and the length of its queue.
-//! - A flow entry caps the window that TCP acknowledgements advertise: an experimenter action.
+//! - A flow entry caps the window that TCP acknowledgements advertise: an experimenter action. A second
+//!   one has a cap for each severity, among which the switch itself changes.
 //! - A flow entry tells SYN, FIN and ACK apart: [`Kind::TcpFlags`].
 
 use alloc::vec::Vec;
@@ -16,14 +17,16 @@ use crate::flow::TableId;
 use crate::oxm::{Field, Kind, Oxm};
 use crate::packet::{BufferId, PacketIn, PacketInReason};
 use crate::port::PortNo;
-use crate::wire::{List, Part, Plain, Reader, put};
+use crate::wire::{Fault, List, Malformed, Plain, Reader, put};
 
 /// The experimenter number: an OUI with the bit for locally administered addresses, "WM" in ASCII.
 /// No vendor can be assigned it.
 pub const WATERMASTER: u32 = 0x0002_574d;
 
 /// The action that caps a window.
-const CAP_WINDOW: u16 = 1;
+pub(crate) const CAP_WINDOW: u16 = 1;
+/// The action that caps a window by how congested a port is.
+pub(crate) const PREPARE_WINDOW: u16 = 2;
 /// The largest shift that TCP knows (RFC 7323, 2.3).
 const MAX_SHIFT: u8 = 14;
 
@@ -101,18 +104,57 @@ impl CapWindow {
         field.min(u16::try_from(units).unwrap_or(u16::MAX).max(1))
     }
 
-    pub(crate) fn decode(body: &[u8]) -> Option<Self> {
-        let mut body = Reader::new(body, Part::Action);
-        if body.u16().ok()? != CAP_WINDOW {
-            return None;
-        }
-        let shift = u8::get(&mut body).ok()?;
-        body.skip(1).ok()?;
-        let window_bytes = body.u32().ok()?;
-        (body.len() == 0).then_some(Self { window_bytes, shift })
+    /// What follows the subtype.
+    pub(crate) fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        check_length(from, 6)?;
+        let shift = from.u8()?;
+        from.skip(1)?;
+        Ok(Self { window_bytes: from.u32()?, shift })
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put!(out, CAP_WINDOW, self.shift, 0u8, self.window_bytes);
     }
+}
+
+/// Caps the window that a TCP acknowledgement advertises by how congested a port of the switch is when
+/// the acknowledgement passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrepareWindow {
+    /// The port whose queue it follows.
+    pub port: PortNo,
+    /// The most bytes that may be under way at each of [`Severity::ALL`]; [`PrepareWindow::NONE`] for no cap.
+    pub window_bytes: [u32; 4],
+    /// As that of [`CapWindow`].
+    pub shift: u8,
+}
+
+impl PrepareWindow {
+    /// No cap: whatever the shift, no header can say more.
+    pub const NONE: u32 = u32::MAX;
+
+    /// What it does at a severity.
+    pub const fn at(&self, severity: Severity) -> CapWindow {
+        CapWindow { window_bytes: self.window_bytes[severity as usize], shift: self.shift }
+    }
+
+    /// What follows the subtype.
+    pub(crate) fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        check_length(from, 22)?;
+        let shift = from.u8()?;
+        from.skip(1)?;
+        let port = PortNo::get(from)?;
+        let window_bytes = [from.u32()?, from.u32()?, from.u32()?, from.u32()?];
+        Ok(Self { port, window_bytes, shift })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let [recovered, low, medium, high] = self.window_bytes;
+        put!(out, PREPARE_WINDOW, self.shift, 0u8, self.port, recovered, low, medium, high);
+    }
+}
+
+/// That so many bytes are left, as an action of ours has after its subtype.
+fn check_length(from: &Reader<'_>, bytes: usize) -> Result<(), Malformed> {
+    if from.len() == bytes { Ok(()) } else { Err(from.fault(Fault::Length)) }
 }

@@ -5,10 +5,14 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{Caps, Directive, FlowId, LEAST_RATE, LinkId, MOST_RATE, NodeId, PortWatch};
+use model::{
+    Cap, Caps, Directive, FlowId, LEAST_RATE, LinkId, MOST_RATE, NodeId, PortWatch, Severity,
+};
+use openflow::PortNo;
+use openflow::sdtcp::{CapWindow, PrepareWindow};
 use protocol::agent::{Capability, Command};
 use protocol::{Connection, Process};
-use units::{Bytes, Rate, Span};
+use units::{Rate, Span};
 
 use super::Controller;
 use crate::agents::{Everything, capping};
@@ -178,27 +182,47 @@ impl Controller {
     }
 
     /// Has a switch cap the window of a flow, over these connections, as is wanted where a link begins; whether it
-    /// can. A switch has an entry for one cap: it can't change between prepared ones.
+    /// can.
     fn cap_flow_at_switch(&mut self, link: LinkId, id: FlowId, over: &[Connection]) -> bool {
         let Some(flow) = self.registry.flow(id) else {
             return true;
         };
         let at = self.view.start(link);
         let caps = self.caps_in_force(link, id);
-        let cap = caps.and_then(|caps| caps.constant());
+        if caps.is_some() && flow.scale.is_none() {
+            return true; // Without its scale the header can't be written: it waits for that.
+        }
+        let does =
+            caps.zip(flow.scale).and_then(|(caps, shift)| self.cap_entry(link, &caps, shift));
         for connection in over {
-            match (cap, flow.scale) {
-                (Some(cap), Some(shift)) => {
-                    let units = cap.rewritten(u16::MAX, shift, self.context.mss);
-                    let does = Does::Cap { bytes: Bytes::new(u64::from(units) << shift), shift };
-                    self.switches.cap(&self.context, at, *connection, does);
-                }
-                // Without its scale the header can't be written: it waits for that.
-                (Some(_), None) => {}
-                (None, _) => self.switches.uncap(&self.context, at, connection),
+            match does {
+                Some(does) => self.switches.cap(&self.context, at, *connection, does),
+                None => self.switches.uncap(&self.context, at, connection),
             }
         }
-        cap.is_some() == caps.is_some()
+        does.is_some() == caps.is_some()
+    }
+
+    /// What caps windows of this scale where a link begins. Caps that change with the port's queue need its number.
+    fn cap_entry(&self, link: LinkId, caps: &Caps, shift: u8) -> Option<Does> {
+        let mss = self.context.mss;
+        let window = |cap: Cap| u32::from(cap.rewritten(u16::MAX, shift, mss)) << shift;
+        if let Some(cap) = caps.constant() {
+            return Some(Does::Cap(CapWindow { window_bytes: window(cap), shift }));
+        }
+        let port = PortNo(self.view.links[link.index()].port?);
+        let at = |severity| caps.at(severity).map_or(PrepareWindow::NONE, window);
+        let window_bytes = Severity::ALL.map(at);
+        Some(Does::Prepare(PrepareWindow { port, window_bytes, shift }))
+    }
+
+    /// Links may have other ports than before: caps that follow their queues are told anew to switches.
+    fn cap_by_ports(&mut self) {
+        for (link, flow, caps) in self.desired.all_windows() {
+            if caps.constant().is_none() && !self.agent_caps(self.view.start(link)) {
+                self.cap_at_switch(link, flow);
+            }
+        }
     }
 
     /// The scale of a flow's window over these connections is known: switches on its path can cap it.
@@ -270,6 +294,7 @@ impl Controller {
                     self.move_flows();
                     continue;
                 }
+                self.cap_by_ports();
                 let watching = self.decider.watch().is_some();
                 self.rollout.plan(&self.switches, &self.view, watching);
             }

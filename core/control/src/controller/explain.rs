@@ -722,8 +722,8 @@ impl Answers<'_> {
                     standing => standing,
                 },
                 None => {
-                    let standing =
-                        worst(&carriers, |carrier| self.window_by_switch(at, carrier, scale));
+                    let by_switch = |of: &_| self.window_by_switch((link, &caps), of, scale);
+                    let standing = worst(&carriers, by_switch);
                     let left = of.iter().find_map(|of| self.left_caps(link, *of));
                     with_left(
                         standing,
@@ -798,7 +798,13 @@ impl Answers<'_> {
         }
     }
 
-    fn window_by_switch(&self, at: NodeId, connection: &Connection, scale: Option<u8>) -> Standing {
+    fn window_by_switch(
+        &self,
+        (link, caps): (LinkId, &Caps),
+        connection: &Connection,
+        scale: Option<u8>,
+    ) -> Standing {
+        let at = self.view.start(link);
         let name = self.view.node_name(at);
         if !self.switches.caps_windows(at) {
             let reason = self.unacted(at);
@@ -809,6 +815,10 @@ impl Answers<'_> {
         }
         if scale.is_none() {
             return Standing::Awaited("the receiver's window scale was not seen".into());
+        }
+        if caps.constant().is_none() && self.view.links[link.index()].port.is_none() {
+            let link = self.view.link_name(link);
+            return Standing::Awaited(format!("the port of {link} is not known"));
         }
         let known = self.switches.get(at);
         if known.is_some_and(|switch| !switch.capable) {

@@ -123,13 +123,13 @@ impl Caps {
 mod tests {
     use alloc::vec::Vec;
 
-    use units::Bytes;
+    use openflow::sdtcp::CapWindow;
 
     use super::*;
 
     /// Sends the entry of a cap of so many bytes with this number.
-    fn send(caps: &mut Caps, xid: u32, bytes: u64) -> Entries {
-        caps.set(connection(), Does::Cap { bytes: Bytes::new(bytes), shift: 0 });
+    fn send(caps: &mut Caps, xid: u32, window_bytes: u32) -> Entries {
+        caps.set(connection(), Does::Cap(CapWindow { window_bytes, shift: 0 }));
         caps.sent(connection(), Some(xid));
         caps.take_open()
     }

@@ -7,13 +7,13 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use openflow::sdtcp::CapWindow;
+use openflow::sdtcp::{CapWindow, PrepareWindow};
 use openflow::{
     Action, Field, FlowCommand, FlowMod, Instruction, Kind, List, Message, MeterId, Oxm,
 };
 use openflow::{PortNo, TableId};
 use protocol::Connection;
-use units::{Bytes, Span};
+use units::Span;
 
 use crate::fabric::frame::{ARP, ICMPV6, IPV4, IPV6, LLDP, TCP};
 
@@ -41,13 +41,15 @@ pub(crate) enum Does {
     /// Counts it and goes on, as long as packets come.
     Count,
     /// Caps the window of an acknowledgement and goes on.
-    Cap { bytes: Bytes, shift: u8 },
+    Cap(CapWindow),
+    /// Caps it by how congested a port is, and goes on.
+    Prepare(PrepareWindow),
 }
 
 impl Does {
     /// Ends by itself unless it is renewed.
     pub(crate) const fn is_leased(self) -> bool {
-        matches!(self, Self::Meter(_) | Self::Cap { .. })
+        matches!(self, Self::Meter(_) | Self::Cap(_) | Self::Prepare(_))
     }
 }
 
@@ -236,9 +238,12 @@ pub(crate) fn add<T>(
             alloc::vec![Instruction::ApplyActions(List::of(&out))]
         }
         Does::Meter(meter) => alloc::vec![Instruction::Meter(MeterId(meter)), next],
-        Does::Cap { bytes, shift } => {
-            let window_bytes = u32::try_from(bytes.get()).unwrap_or(u32::MAX);
-            cap = [Action::CapWindow(CapWindow { window_bytes, shift })];
+        Does::Cap(window) => {
+            cap = [Action::CapWindow(window)];
+            alloc::vec![Instruction::ApplyActions(List::of(&cap)), next]
+        }
+        Does::Prepare(windows) => {
+            cap = [Action::PrepareWindow(windows)];
             alloc::vec![Instruction::ApplyActions(List::of(&cap)), next]
         }
     };

@@ -134,7 +134,7 @@ fn window_scale(mut options: &[u8]) -> Option<u8> {
     loop {
         options = match *options {
             [1, ref rest @ ..] => rest,
-            [3, 3, shift, ..] => return Some(shift),
+            [3, 3, shift, ..] => return Some(shift.min(14)), // RFC 7323, 2.3
             [kind, length, ..] if kind > 1 && length > 1 => options.get(usize::from(length)..)?,
             _ => return None,
         };
@@ -241,6 +241,8 @@ mod tests {
     #[test]
     fn window_scales_are_found_among_options() {
         assert_eq!(window_scale(&[2, 4, 5, 180, 1, 3, 3, 7]), Some(7));
+        // A larger one counts as 14 (RFC 7323, 2.3).
+        assert_eq!(window_scale(&[3, 3, 255]), Some(14));
         assert_eq!(window_scale(&[8, 0, 3, 3, 7]), None);
         assert_eq!(window_scale(&[8, 1, 3, 3, 7]), None);
         assert_eq!(window_scale(&[0, 3, 3, 7]), None);

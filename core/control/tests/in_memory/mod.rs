@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use agent::{Actuator, Agent, Capacity, Failure, Kernel, Lapse, Operation};
-use model::{Buffer, LinkId, LinkSpec, NodeId, NodeKind, Topology};
+use model::{Buffer, LinkId, LinkSpec, NodeId, NodeKind, Severity, Topology};
+use openflow::sdtcp::Notice;
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{
     Action, Config as SessionConfig, ErrorCode, ErrorMessage, Event, Instruction, List, Message,
@@ -406,6 +407,14 @@ impl Rig {
         &self.devices[switch as usize].switch
     }
 
+    /// The queue of a port passes a threshold, or has recovered; what the switch has to say of it.
+    pub fn congest(&mut self, switch: u32, severity: Severity, port: u32) -> Vec<u8> {
+        let notice = Notice { severity, port: PortNo(port), queue_bytes: 90_000 };
+        let mut answers = Answers::default();
+        self.devices[switch as usize].switch.notify(&notice, &mut answers);
+        answers.messages.concat()
+    }
+
     pub fn swap_switch(&mut self, switch: u32, by: Switch) {
         self.devices[switch as usize].switch = by;
     }
@@ -632,7 +641,8 @@ fn caps(message: &Message<'_>) -> bool {
     };
     entry.instructions.iter().any(|instruction| match instruction {
         Instruction::ApplyActions(actions) => {
-            actions.iter().any(|action| matches!(action, Action::CapWindow(_)))
+            let caps = |action| matches!(action, Action::CapWindow(_) | Action::PrepareWindow(_));
+            actions.iter().any(caps)
         }
         _ => false,
     })

@@ -511,7 +511,7 @@ fn switches_that_come_after_applications_are_told_all_the_same() {
 
 /// The SYN-ACK of a connection from the first host to the fourth comes back; without the option its
 /// scale is zero.
-fn accept(rig: &mut Rig, port: u16) {
+pub fn accept(rig: &mut Rig, port: u16) {
     let mut back = segment(3, 0, 5000, 18, 0);
     // Its destination port is where the SYN came from.
     let at = 14 + 20 + 2;
@@ -534,12 +534,9 @@ fn windows_are_capped_at_the_switch() {
     rig.send(0, segment(0, 3, 1000, 2, 0));
     accept(&mut rig, 1000);
     assert_eq!(rig.controller.at(rig.now).flows(9).len(), 1);
-    let notice =
-        openflow::sdtcp::Notice { severity: Severity::High, port: PortNo(1), queue_bytes: 90_000 };
-    let mut out = Answers::default();
-    rig.switch(0).notify(&notice, &mut out);
+    let notice = rig.congest(0, Severity::High, 1);
     let before = rig.controller.counters();
-    rig.tell(0, &out.messages[0]);
+    rig.tell(0, &notice);
     let after = rig.controller.counters();
     assert_eq!(after.directives, before.directives + 1);
     assert_eq!(after.directives_unenforced, before.directives_unenforced);
@@ -573,12 +570,9 @@ fn an_agent_that_caps_no_windows_leaves_them_to_the_switch() {
         rig.flow("app", "job", 1, connection(0, 3, 1000), None).unwrap();
         rig.send(0, segment(0, 3, 1000, 2, 0));
         accept(&mut rig, 1000);
-        let severity = Severity::High;
-        let notice = openflow::sdtcp::Notice { severity, port: PortNo(1), queue_bytes: 90_000 };
-        let mut out = Answers::default();
-        rig.switch(0).notify(&notice, &mut out);
+        let notice = rig.congest(0, Severity::High, 1);
         let before = rig.controller.counters();
-        rig.tell(0, &out.messages[0]);
+        rig.tell(0, &notice);
         rig.pass(SECOND);
         let after = rig.controller.counters();
         assert_eq!(after.directives_unenforced, before.directives_unenforced);

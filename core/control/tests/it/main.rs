@@ -13,6 +13,7 @@ mod limits;
 mod meters;
 mod orders;
 mod parts;
+mod prepared;
 mod record;
 mod sight;
 mod steps;

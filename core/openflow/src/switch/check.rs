@@ -121,6 +121,8 @@ impl Known<'_> {
             | Action::SetNwTtl(_)
             | Action::DecNwTtl
             | Action::CapWindow(_) => Ok(()),
+            Action::PrepareWindow(caps) if caps.port <= PortNo::MAX => Ok(()),
+            Action::PrepareWindow(_) => Err(ErrorCode::ACTION_BAD_ARGUMENT),
             Action::Experimenter { .. } => Err(ErrorCode::ACTION_BAD_EXPERIMENTER),
             _ => Err(ErrorCode::ACTION_BAD_TYPE),
         }

@@ -2,8 +2,9 @@
 //!
 //! It does what a controller can see of a switch: tables of priorities and masks, timeouts,
 //! meters, groups, counters, Packet-In, roles and errors. The same tests run against it and against
-//! Open vSwitch (`tests/conformance`). It keeps no packets, has no queues, and knows neither
-//! MPLS nor provider bridging nor groups that lead to groups: it refuses those.
+//! Open vSwitch (`tests/conformance`). It keeps no packets and has no queues: how congested a port is,
+//! it is told ([`Switch::notify`]). It knows neither MPLS nor provider bridging nor groups that lead to
+//! groups: it refuses those.
 
 mod check;
 mod frame;
@@ -16,6 +17,7 @@ mod table;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use model::Severity;
 use units::{Span, Time};
 
 use crate::error::{ErrorCode, ErrorMessage};
@@ -65,6 +67,8 @@ struct PortState {
     port: Port,
     stats: PortStats,
     made: Time,
+    /// How congested it is, by what [`Switch::notify`] was told last.
+    severity: Severity,
 }
 
 impl PortState {
@@ -158,14 +162,19 @@ impl Switch {
         match known {
             Some(state) => state.port = port,
             None => {
-                self.ports.insert(port.port, PortState { port, stats, made: now });
+                let severity = Severity::Recovered;
+                self.ports.insert(port.port, PortState { port, stats, made: now, severity });
             }
         }
         self.unasked(&Message::PortStatus(PortStatus { reason, port }), out);
     }
 
-    /// Tells the controller how full a queue is.
-    pub fn notify(&self, notice: &Notice, out: &mut Output) {
+    /// The queue of a port has passed a threshold, or recovered: what is prepared for it changes, and the
+    /// controller is told.
+    pub fn notify(&mut self, notice: &Notice, out: &mut Output) {
+        if let Some(state) = self.ports.get_mut(&notice.port) {
+            state.severity = notice.severity;
+        }
         let fields = notice.fields();
         self.unasked(&Message::PacketIn(notice.packet_in(&fields)), out);
     }

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use model::Severity;
 use units::Time;
 
 use crate::action::{Action, Instruction};
@@ -52,7 +53,7 @@ fn place_in_set(action: &Action<'_>) -> (u8, Option<Kind>) {
         Action::DecNwTtl => 2,
         Action::SetField(_) => 3,
         Action::SetNwTtl(_) => 4,
-        Action::CapWindow(_) => 5,
+        Action::CapWindow(_) | Action::PrepareWindow(_) => 5,
         Action::SetQueue(_) => 6,
         Action::Group(_) => 7,
         _ => 8,
@@ -173,6 +174,10 @@ impl Switch {
                     None => {}
                 },
                 Action::CapWindow(cap) => way.frame.cap_window(&cap),
+                Action::PrepareWindow(caps) => {
+                    let severity = self.ports.get(&caps.port).map(|port| port.severity);
+                    way.frame.cap_window(&caps.at(severity.unwrap_or(Severity::Recovered)));
+                }
                 // Queues don't exist here; the rest was refused when the entry was made.
                 _ => {}
             }

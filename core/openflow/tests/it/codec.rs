@@ -5,7 +5,7 @@ use crate::messages;
 use model::Severity;
 use proptest::prelude::*;
 use units::Span;
-use watermaster_openflow::sdtcp::{CapWindow, Notice};
+use watermaster_openflow::sdtcp::{CapWindow, Notice, PrepareWindow};
 use watermaster_openflow::*;
 
 fn encoded(message: &Message<'_>) -> Vec<u8> {
@@ -77,6 +77,30 @@ fn a_flow_entry_that_caps_windows() {
         &[0, 0, 0, 16, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0],
     ];
     assert_eq!(bytes, expected.concat());
+}
+
+/// Example: an entry for all packets that prepares windows for port 5 at scale 7: none while the port is
+/// not congested, 8760 and 5840 bytes from the low and the medium threshold on, 1460 from the high one on.
+#[test]
+fn a_flow_entry_that_prepares_windows() {
+    let window_bytes = [PrepareWindow::NONE, 8760, 5840, 1460];
+    let caps = PrepareWindow { port: PortNo(5), window_bytes, shift: 7 };
+    let actions = [Action::PrepareWindow(caps)];
+    let instructions = [Instruction::ApplyActions(List::of(&actions))];
+    let instructions = List::of(&instructions);
+    let bytes = encoded(&Message::FlowMod(FlowMod { instructions, ..FlowMod::ADD }));
+    let expected: &[&[u8]] = &[
+        &[0, 4, 0, 40, 0, 0, 0, 0],
+        &[0xff, 0xff, 0, 32, 0x00, 0x02, 0x57, 0x4d, 0, 2, 7, 0, 0, 0, 0, 5],
+        &[0xff, 0xff, 0xff, 0xff, 0, 0, 0x22, 0x38, 0, 0, 0x16, 0xd0, 0, 0, 0x05, 0xb4],
+    ];
+    assert_eq!(bytes[56..], expected.concat());
+    let fields = Severity::ALL.map(|severity| caps.at(severity).cap(1000));
+    assert_eq!(fields, [1000, 68, 45, 11]);
+    // Whatever the scale, none is none.
+    for shift in 0..=u8::MAX {
+        assert_eq!(PrepareWindow { shift, ..caps }.at(Severity::Recovered).cap(u16::MAX), u16::MAX);
+    }
 }
 
 /// Example: port 5 holds 45000 bytes, past the low threshold.

@@ -66,6 +66,10 @@ pub fn action() -> impl Strategy<Value = Action<'static>> {
         (any::<u32>(), any::<u8>()).prop_map(|(window_bytes, shift)| {
             Action::CapWindow(sdtcp::CapWindow { window_bytes, shift })
         }),
+        (any::<u32>(), any::<[u32; 4]>(), any::<u8>()).prop_map(|(port, window_bytes, shift)| {
+            let port = PortNo(port);
+            Action::PrepareWindow(sdtcp::PrepareWindow { port, window_bytes, shift })
+        }),
         (1..1000_u32, words(8))
             .prop_map(|(experimenter, body)| Action::Experimenter { experimenter, body }),
     ]

@@ -6,7 +6,7 @@ use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use model::Severity;
 use proptest::prelude::*;
 use units::{Span, Time};
-use watermaster_openflow::sdtcp::{CapWindow, Notice};
+use watermaster_openflow::sdtcp::{CapWindow, Notice, PrepareWindow};
 use watermaster_openflow::switch::{Output, Switch};
 use watermaster_openflow::*;
 
@@ -61,6 +61,63 @@ fn windows_of_acknowledgements_are_capped() {
     ] {
         let frame = segment(syn, ack, window, 3);
         assert_eq!(through(&frame), frame);
+    }
+}
+
+/// No message comes: the port's own queue decides, also while nobody wants to hear of it.
+#[test]
+fn prepared_windows_follow_the_queue_of_their_port() {
+    let mut switch = switch();
+    let window_bytes = [PrepareWindow::NONE, 8760, 5840, 1460];
+    let caps = PrepareWindow { port: PortNo(3), window_bytes, shift: 7 };
+    let actions = [Action::PrepareWindow(caps), Action::output(PortNo(2))];
+    add(&mut switch, &[], &[Instruction::ApplyActions(List::of(&actions))]);
+    let nothing = AsyncConfig {
+        packet_in: 0,
+        packet_in_slave: 0,
+        port_status: 0,
+        port_status_slave: 0,
+        flow_removed: 0,
+        flow_removed_slave: 0,
+    };
+    for is_told in [true, false] {
+        if !is_told {
+            let mut out = Output::default();
+            switch.handle(Time::ZERO, 1, &Message::SetAsync(nothing), &mut out);
+        }
+        let mut at = |severity, port| {
+            let mut out = Output::default();
+            let notice = Notice { severity, port: PortNo(port), queue_bytes: 45_000 };
+            switch.notify(&notice, &mut out);
+            assert_eq!(out.messages.len(), usize::from(is_told));
+            switch.receive(Time::ZERO, PortNo(1), &segment(false, true, 1000, 1), &mut out);
+            out.frames.pop().unwrap().1
+        };
+        for (severity, window) in [
+            (Severity::Low, 68),
+            (Severity::High, 11),
+            (Severity::Medium, 45),
+            (Severity::Recovered, 1000),
+        ] {
+            assert_eq!(at(severity, 3), segment(false, true, window, 1));
+            // The queues of other ports don't count, nor those of ports that aren't there.
+            assert_eq!(at(Severity::High, 2), segment(false, true, window, 1));
+            assert_eq!(at(Severity::High, 77), segment(false, true, window, 1));
+        }
+    }
+    // Of a port that isn't there no queue is known to be congested; no port at all is refused.
+    for (port, error) in [(77, None), (0xffff_fffd, Some(ErrorCode::ACTION_BAD_ARGUMENT))] {
+        let actions = [Action::PrepareWindow(PrepareWindow { port: PortNo(port), ..caps })];
+        let instructions = [Instruction::ApplyActions(List::of(&actions))];
+        let change = FlowMod { instructions: List::of(&instructions), ..FlowMod::ADD };
+        let mut out = Output::default();
+        switch.handle(Time::ZERO, 1, &Message::FlowMod(change), &mut out);
+        let answer = out.messages.first().map(|bytes| Message::decode(bytes).unwrap().1);
+        let refused = answer.map(|answer| match answer {
+            Message::Error(ErrorMessage { error, .. }) => error,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(refused, error);
     }
 }
 
@@ -186,10 +243,12 @@ proptest! {
     fn checksums_stay_right(field in messages::field(), vlan: bool, ttl in 1_u8.., length in 0_usize..9) {
         let mut switch = switch();
         let push = [Action::PushVlan(0x8100)];
+        let prepared = PrepareWindow { port: PortNo(2), window_bytes: [3; 4], shift: 0 };
         let actions = [
             Action::SetField(field.into()),
             Action::SetNwTtl(ttl),
             Action::CapWindow(CapWindow { window_bytes: 7, shift: 0 }),
+            Action::PrepareWindow(prepared),
             Action::output(PortNo(2)),
         ];
         let actions = if vlan { [&push[..], &actions].concat() } else { actions.to_vec() };
