@@ -250,7 +250,7 @@ mod tests {
         let mut reports = Vec::new();
         host.obey(&commands(1, true, vec![sample]), &mut reports).unwrap();
         // On a busy machine others may have the processor for as long as it would rest: then another time.
-        let patient = std::time::Instant::now() + testing::wait::PATIENCE;
+        let patient = std::time::Instant::now() + PATIENCE;
         loop {
             host.ready().await;
             reports.clear();
