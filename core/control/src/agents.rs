@@ -36,7 +36,7 @@ pub(crate) struct Former {
     pub(crate) since: Time,
     /// Whether it said that it holds nothing any more.
     pub(crate) left: bool,
-    /// The highest epoch that it said to obey.
+    /// The highest epoch that it has obeyed.
     obeys: u64,
     /// When the lease of what it was told last ends.
     until: Time,
@@ -166,7 +166,8 @@ impl Agents {
             if self.acting.get(host) == Some(&channel) {
                 self.acting.remove(host);
                 let (identity, since, left) = (agent.identity.clone(), cx.now, agent.left);
-                let (obeys, until) = (agent.obeys, agent.until());
+                let obeys = if agent.applied > 0 { cx.epoch } else { agent.obeys };
+                let until = agent.until();
                 self.former.insert(*host, Former { identity, since, left, obeys, until });
             }
         }
