@@ -18,10 +18,10 @@ use protocol::Connection;
 use protocol::agent::{Capability, Command, Host, Report};
 use units::{Span, Time};
 
+use crate::behind::Behind;
 use crate::context::Context;
 use crate::contradictions::Contradictions;
 use crate::failures::{Failures, Thing, caps_of, class_of, gap_of};
-use crate::left::Left;
 use crate::message::{ChannelId, Refusal};
 use crate::view::{View, is_on_wires, is_unicast, numbered};
 
@@ -66,9 +66,9 @@ pub(crate) struct Agents {
     /// Names whose agent was replaced by a newer connection lately, and when last.
     replaced: BTreeMap<String, Time>,
     /// Connections whose rates agents that are gone have left standing.
-    pub(crate) left: Left<Connection>,
+    pub(crate) rates_behind: Behind<Connection>,
     /// Windows, classes and gaps that they have.
-    pub(crate) left_things: Left<Thing, Command>,
+    pub(crate) things_behind: Behind<Thing, Command>,
     /// Of agents that are not connected any more.
     pub(crate) lost: Contradictions<64>,
     /// Nodes for which one agent alone may act, and its name.
@@ -136,7 +136,7 @@ impl Agents {
         let failed: Vec<Connection> = agent.failures.connections().copied().collect();
         let granted = core::mem::take(&mut agent.grants).into_keys();
         for connection in granted.chain(told.map(|(_, connection, _)| connection)).chain(failed) {
-            if self.left.until(&connection).is_none() {
+            if self.rates_behind.until(&connection).is_none() {
                 unconfirm(connection);
             }
         }
@@ -183,17 +183,17 @@ impl Agents {
         let limited = agent.grants.iter().filter(|(_, grant)| grant.rate.is_some());
         let limited = limited.map(|(connection, _)| connection);
         for connection in limited.chain(let_go).chain(failed) {
-            self.left.settle(connection);
-            if may_stand && until > cx.now && self.left.len() < cx.limits.flows {
-                self.left.insert(*connection, (), until);
+            self.rates_behind.settle(connection);
+            if may_stand && until > cx.now && self.rates_behind.len() < cx.limits.flows {
+                self.rates_behind.insert(*connection, (), until);
             } else {
                 unconfirm(*connection);
             }
         }
         for (thing, command) in agent.failures.may_stand() {
-            let stand = self.left.len() + self.left_things.len();
+            let stand = self.rates_behind.len() + self.things_behind.len();
             if may_stand && until > cx.now && stand < cx.limits.flows {
-                self.left_things.insert(thing, command, until);
+                self.things_behind.insert(thing, command, until);
             }
         }
     }
@@ -389,24 +389,24 @@ impl Agents {
     }
 
     /// The caps that an agent that is gone may have left where a node's interface leads.
-    pub(crate) fn left_window(
+    pub(crate) fn window_behind(
         &self,
         now: Time,
         node: &str,
         interface: &str,
         of: Option<Connection>,
     ) -> Option<Caps> {
-        caps_of(self.left_things.get(&Thing::Window(node.into(), interface.into(), of), now)?)
+        caps_of(self.things_behind.get(&Thing::Window(node.into(), interface.into(), of), now)?)
     }
 
     /// The least time between acknowledgements likewise.
-    pub(crate) fn left_gap(&self, now: Time, node: &str, interface: &str) -> Option<Span> {
-        gap_of(self.left_things.get(&Thing::Gap(node.into(), interface.into()), now)?)
+    pub(crate) fn gap_behind(&self, now: Time, node: &str, interface: &str) -> Option<Span> {
+        gap_of(self.things_behind.get(&Thing::Gap(node.into(), interface.into()), now)?)
     }
 
     /// The class of a connection likewise.
-    pub(crate) fn left_class(&self, now: Time, connection: &Connection) -> Option<u8> {
-        class_of(self.left_things.get(&Thing::Priority(*connection), now)?)
+    pub(crate) fn class_behind(&self, now: Time, connection: &Connection) -> Option<u8> {
+        class_of(self.things_behind.get(&Thing::Priority(*connection), now)?)
     }
 
     /// All of those, by node.
@@ -544,7 +544,7 @@ impl Agents {
     pub(crate) fn deadline(&self) -> Option<Time> {
         let renewal = self.renewals.first().map(|(at, _)| *at);
         let gone = self.gone.first_key_value().map(|(at, _)| *at);
-        let left = [self.left.first(), self.left_things.first()];
+        let left = [self.rates_behind.first(), self.things_behind.first()];
         [renewal, gone].into_iter().chain(left).flatten().min()
     }
 
@@ -698,8 +698,11 @@ mod tests {
         agents.remove(&cx, CHANNEL, |connection| panic!("{connection:?}: it may stand"));
         assert!(!agents.hold(host, connection(1), grant(10)), "nobody acts for the host");
         let until = Time::ZERO + cx.lease;
-        assert_eq!((agents.deadline(), agents.left.take(Time::ZERO)), (Some(until), Vec::new()));
-        let lost = agents.left.take(until);
+        assert_eq!(
+            (agents.deadline(), agents.rates_behind.take(Time::ZERO)),
+            (Some(until), Vec::new())
+        );
+        let lost = agents.rates_behind.take(until);
         assert_eq!(lost.len(), 2, "what it has let go is not certain either");
         assert_eq!(agents.deadline(), None);
     }

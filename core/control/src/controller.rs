@@ -282,10 +282,10 @@ impl Controller {
         }
         self.forget_named();
         self.agents.renew(now);
-        for connection in self.agents.left.take(now) {
+        for connection in self.agents.rates_behind.take(now) {
             self.desired.confirm(connection, None);
         }
-        self.agents.left_things.take(now);
+        self.agents.things_behind.take(now);
         self.forget_untold();
         self.tell_corrections();
         // Last, for the policy has then been told all that has come up before.

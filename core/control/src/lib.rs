@@ -15,6 +15,7 @@ extern crate alloc;
 
 mod agents;
 mod applications;
+mod behind;
 mod budget;
 mod carrier;
 mod config;
@@ -27,7 +28,6 @@ mod fabric;
 mod failures;
 mod gauge;
 mod judged;
-mod left;
 mod message;
 mod orders;
 pub mod record;

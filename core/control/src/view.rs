@@ -131,9 +131,8 @@ impl View {
             if kind(host.node) != Some(NodeKind::Host) {
                 return error(format!("hosts[{i}].node"), "is no host of the topology; name one");
             }
-            let at = |key: &str| {
-                format!("[[host]] {}, {key}", topology.nodes()[host.node.index()].name)
-            };
+            let at =
+                |key: &str| format!("[[host]] {}, {key}", topology.nodes()[host.node.index()].name);
             for address in &host.addresses {
                 if !is_unicast(*address) {
                     let reason = format!("{address} is no host's; give it one of its own");

@@ -172,7 +172,7 @@ impl Agents {
             if agent.failures.missed(&connection, number) {
                 continue;
             }
-            self.left.settle(&connection);
+            self.rates_behind.settle(&connection);
             agent.failures.rate_applied(&connection, number);
             // Of what was told before all was told anew, failures are not kept.
             confirm(connection, rate.filter(|_| number >= agent.completed));
@@ -181,7 +181,7 @@ impl Agents {
         if sequence >= agent.completed {
             agent.before = Time::ZERO;
             for thing in core::mem::take(&mut agent.settles) {
-                self.left_things.settle(&thing);
+                self.things_behind.settle(&thing);
             }
         }
         if agent.unconfirmed.is_empty() {
@@ -216,7 +216,7 @@ impl Agents {
             return true;
         }
         if let Command::Pace { connection, .. } = command {
-            self.left.settle(connection);
+            self.rates_behind.settle(connection);
         }
         if sequence == agent.completed && !command.ends() {
             // Complete commands end what stood before, unless that fails, too.
@@ -243,7 +243,7 @@ impl Agents {
         channel: ChannelId,
         everything: Everything,
         left: &[Connection],
-        left_things: Vec<Thing>,
+        things_behind: Vec<Thing>,
     ) {
         let Some(agent) = self.agents.get_mut(&channel) else {
             return;
@@ -271,7 +271,7 @@ impl Agents {
         agent.grants = grants;
         agent.windows = windows.into_iter().map(|(key, caps)| (key, (caps, sequence))).collect();
         agent.gaps = gaps.into_iter().map(|(link, gap)| (link, (gap, sequence))).collect();
-        agent.settles = left_things;
+        agent.settles = things_behind;
         agent.batch.clear();
         agent.failures.begin_anew(sequence);
         batch.into_iter().for_each(|command| agent.send(command));

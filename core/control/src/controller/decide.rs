@@ -419,9 +419,9 @@ impl Controller {
                 let is_here = |of: &&Connection| {
                     self.view.host_at(of.source.ip()).is_some_and(|host| hosts.contains(&host))
                 };
-                let left = self.agents.left.iter().map(|(connection, _)| connection);
+                let left = self.agents.rates_behind.iter().map(|(connection, _)| connection);
                 let left: Vec<Connection> = left.filter(is_here).copied().collect();
-                let things = self.agents.left_things.iter().map(|(thing, _)| thing);
+                let things = self.agents.things_behind.iter().map(|(thing, _)| thing);
                 let things =
                     things.filter(|of| of.place(&self.view).is_some_and(|at| hosts.contains(&at)));
                 let things = things.cloned().collect();

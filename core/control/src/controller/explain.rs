@@ -144,9 +144,9 @@ impl Answers<'_> {
     /// Agents that are gone, and what they may have left standing.
     fn former_statuses(&self) -> Vec<FormerAgentStatus> {
         let mut stand: BTreeMap<NodeId, (usize, Time)> = BTreeMap::new();
-        let rates = self.agents.left.iter();
+        let rates = self.agents.rates_behind.iter();
         let rates = rates.map(|(of, until)| (self.view.host_at(of.source.ip()), until));
-        let things = self.agents.left_things.iter();
+        let things = self.agents.things_behind.iter();
         let all = rates.chain(things.map(|(of, until)| (of.place(&self.view), until)));
         for (node, until) in all.filter(|(_, until)| *until > self.now) {
             let Some(node) = node else { continue };
@@ -290,13 +290,13 @@ impl Answers<'_> {
             }
         };
         let sure = self.agents.iter().filter(|agent| self.doubt(agent).is_none());
-        let left = self.agents.left_things.iter().filter(|(_, until)| *until > self.now).count();
+        let left = self.agents.things_behind.iter().filter(|(_, until)| *until > self.now).count();
         rates + left + sure.map(|agent| agent.failures.standing()).sum::<usize>()
     }
 
     /// Whether the lease of a limit whose agent is gone still lasts.
     fn is_left(&self, connection: &Connection) -> bool {
-        self.agents.left.until(connection).is_some_and(|until| until > self.now)
+        self.agents.rates_behind.until(connection).is_some_and(|until| until > self.now)
     }
 
     fn problems(&self, unseen: &BTreeMap<Connection, Time>) -> Vec<String> {
@@ -573,7 +573,7 @@ impl Answers<'_> {
 
     /// Whether an agent has confirmed the rate of a connection and its lease can still stand.
     fn is_held(&self, agent: &Agent, connection: &Connection) -> bool {
-        let left = self.agents.left.until(connection);
+        let left = self.agents.rates_behind.until(connection);
         self.desired.confirmed(connection).is_some()
             && self.doubt(agent).is_none()
             && left.is_none_or(|until| until > self.now)
@@ -665,7 +665,7 @@ impl Answers<'_> {
                 (self.view.node_name(at), &self.view.links[link.index()].interface);
             if agent.is_none() {
                 let wanted = self.desired.gap(link).filter(|_| !self.is_uncapped(link, None));
-                let gap = self.agents.left_gap(self.now, node, interface);
+                let gap = self.agents.gap_behind(self.now, node, interface);
                 let gap = gap.filter(|gap| wanted != Some(*gap)).map(|gap| spacing(gap, node));
                 // Of a connection and of all, the one that is its own counts.
                 let mut of = self.registry.carriers(&flow.selector).map(Some).chain([None]);
@@ -743,7 +743,7 @@ impl Answers<'_> {
         let node = self.view.node_name(at);
         let standing = match self.agents.acting_for(at) {
             None => {
-                let left = self.agents.left_gap(self.now, node, interface);
+                let left = self.agents.gap_behind(self.now, node, interface);
                 with_left(Standing::Failed(self.unacted(at)), left.map(|gap| spacing(gap, node)))
             }
             Some(_) if interface.is_empty() => self.undeclared(link),
@@ -762,7 +762,7 @@ impl Answers<'_> {
     /// The caps that an agent that is gone may have left where a link begins.
     fn left_caps(&self, link: LinkId, of: Option<Connection>) -> Option<Caps> {
         let node = self.view.node_name(self.view.start(link));
-        self.agents.left_window(self.now, node, &self.view.links[link.index()].interface, of)
+        self.agents.window_behind(self.now, node, &self.view.links[link.index()].interface, of)
     }
 
     fn undeclared(&self, link: LinkId) -> Standing {

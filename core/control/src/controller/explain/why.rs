@@ -292,7 +292,7 @@ impl Answers<'_> {
         let mut carriers = self.registry.carriers(&flow.selector);
         let class = carriers.find_map(|of| match agent {
             Some(_) => sure?.failures.standing_class(&of),
-            None => self.agents.left_class(self.now, &of),
+            None => self.agents.class_behind(self.now, &of),
         });
         if let Some(class) = class.filter(|class| *class != grant.priority) {
             let why = failed(&|agent, of| agent.failures.priority(of).map(String::from));
@@ -356,7 +356,7 @@ impl Answers<'_> {
             Ok(agent) => agent,
             Err(doubt) => {
                 let mut carriers = self.registry.carriers(&flow.selector);
-                let left = carriers.find_map(|of| self.agents.left_class(self.now, &of));
+                let left = carriers.find_map(|of| self.agents.class_behind(self.now, &of));
                 let left = left.map(|class| format!("; class {class} {MAY_STAND}"));
                 return format!("nobody: {doubt}{}", left.unwrap_or_default());
             }

@@ -6,18 +6,18 @@ use alloc::vec::Vec;
 use units::Time;
 
 /// What agents that are gone have left behind, each thing until a time at most.
-pub(crate) struct Left<K, V = ()> {
+pub(crate) struct Behind<K, V = ()> {
     until: BTreeMap<K, (Time, V)>,
     by_time: BTreeSet<(Time, K)>,
 }
 
-impl<K, V> Default for Left<K, V> {
+impl<K, V> Default for Behind<K, V> {
     fn default() -> Self {
         Self { until: BTreeMap::new(), by_time: BTreeSet::new() }
     }
 }
 
-impl<K: Ord + Clone, V> Left<K, V> {
+impl<K: Ord + Clone, V> Behind<K, V> {
     pub(crate) fn insert(&mut self, thing: K, what: V, until: Time) {
         self.settle(&thing);
         self.by_time.insert((until, thing.clone()));
