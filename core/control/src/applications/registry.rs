@@ -746,6 +746,13 @@ impl Registry {
         exact.map(|(selector, _)| &selector.connection).chain(self.joins.leaving(from))
     }
 
+    /// What was declared without its ports, by processes or not, and the flows of each that no connection has joined.
+    pub(crate) fn unseen(&self, of: &Connection) -> impl Iterator<Item = (&Selector, &[FlowId])> {
+        let declared = self.by_selector.range(Selector::all_of(*of));
+        let unseen = declared.filter(|(selector, _)| self.joins.joined_by(selector) == 0);
+        unseen.map(|(selector, sharing)| (selector, sharing.flows()))
+    }
+
     /// The flows that begin at an address.
     pub(crate) fn declared_from(&self, from: IpAddr) -> impl Iterator<Item = (FlowId, &Flow)> {
         let declared = self.by_selector.range(Selector::leaving(from));

@@ -51,7 +51,16 @@ impl Selector {
 
     /// All whose connections begin at an address.
     pub(crate) fn leaving(from: IpAddr) -> RangeInclusive<Self> {
-        let (first, last) = leaving(from).into_inner();
+        Self::between(leaving(from))
+    }
+
+    /// All of a connection, whatever processes they name.
+    pub(crate) fn all_of(connection: Connection) -> RangeInclusive<Self> {
+        Self::between(connection..=connection)
+    }
+
+    fn between(connections: RangeInclusive<Connection>) -> RangeInclusive<Self> {
+        let (first, last) = connections.into_inner();
         let most = Some(ProcessId(u32::MAX));
         Self::from(first)..=Self::new(last, most, most)
     }

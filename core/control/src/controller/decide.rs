@@ -402,13 +402,24 @@ impl Controller {
                 let is_metered = self.switches.hold(&self.context, connection, at, rate);
                 self.counters.directives_unenforced += u64::from(!is_metered);
             }
-            // Of those that join what was declared without its ports each is held by itself.
-            let is_told =
-                connection.limitable().is_err() || self.agents.hold(src, connection, grant);
-            if !is_told && grant != Grant::default() {
-                self.counters.directives_unenforced += 1;
-            }
+            let is_held = if connection.limitable().is_ok() {
+                self.agents.hold(src, connection, grant) || grant == Grant::default()
+            } else {
+                // Each that joins what was declared without its ports is held by itself.
+                self.is_withheld((src, dst)) || !self.is_held_nowhere(&connection)
+            };
+            self.counters.directives_unenforced += u64::from(!is_held);
         }
+    }
+
+    /// Whether something is wanted of what was declared without its ports, and nothing that could be held has joined.
+    fn is_held_nowhere(&self, declared: &Connection) -> bool {
+        let is_wanted = |declared: &Selector, flow: FlowId| {
+            let wanted = self.desired.intention(flow);
+            wanted.priority > 0 || wanted.limit().is_some() && !self.has_one_meter(declared)
+        };
+        let mut unseen = self.registry.unseen(declared);
+        unseen.any(|(declared, flows)| flows.iter().any(|flow| is_wanted(declared, *flow)))
     }
 
     /// Sends agents what they have to be told, and renewals.

@@ -64,9 +64,11 @@ fn complete(rig: &mut Rig, flow: &str) {
 #[test]
 fn a_flow_whose_port_nobody_knows_is_not_enforced_until_a_connection_is_seen() {
     let (mut rig, agent) = rig();
+    let unenforced = |rig: &Rig| rig.controller.counters().directives_unenforced;
     rig.flow("app", "job", 1, from(0), None).unwrap();
     let why = shown(&rig);
     assert_eq!((why.by.as_str(), why.flow.enforced_bps), (UNSEEN, None));
+    assert_eq!(unenforced(&rig), 1);
     assert_eq!((why.flow.carriers, why.flow.failed), (vec![], None));
     assert!(rig.paced().is_empty());
 
@@ -78,6 +80,7 @@ fn a_flow_whose_port_nobody_knows_is_not_enforced_until_a_connection_is_seen() {
 
     complete(&mut rig, "1");
     assert!(rig.paced().is_empty());
+    assert_eq!(unenforced(&rig), 1);
 }
 
 #[test]
@@ -246,10 +249,12 @@ fn two_processes_of_one_host_are_told_apart_by_the_receivers_agent() {
     sample(&mut rig, agent, both());
     assert_eq!(shown(&rig).by, UNSEEN);
     assert!(rig.paced().is_empty());
+    assert_eq!(rig.controller.counters().directives_unenforced, 2);
     // They are held as soon as the receiver's agent tells whose they are.
     sample(&mut rig, receiver, vec![received(fetch(1), 72), received(fetch(2), 71)]);
     assert_eq!(rig.paced(), [(fetch(1), mbps(2)), (fetch(2), mbps(6))].into());
     assert_eq!(shown(&rig).flow.carriers, [fetch(2)]);
+    assert_eq!(rig.controller.counters().directives_unenforced, 2);
     // A third connection is nobody's.
     let mut three = both();
     three.push(standing(fetch(3), 0, 1));
