@@ -1,5 +1,6 @@
 //! Crashes, restarts, reloads.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use protocol::agent::Report;
@@ -142,6 +143,31 @@ fn a_full_disk_stops_no_start() {
     assert!(ended.status.success(), "{said}{failed}");
     assert!(said.starts_with('2') && said.contains("recording goes on"), "{said}");
     assert!(failed.contains("make room there"), "{failed}");
+}
+
+/// Who has none of root's rights, so that what a mode refuses is refused.
+fn unprivileged() -> std::process::Command {
+    let mut command = std::process::Command::new("setpriv");
+    command.args(["--inh-caps=-all", "--bounding-set=-all", env!("CARGO_BIN_EXE_watermaster")]);
+    command
+}
+
+/// Who may not open the socket is told that, and not that nobody listens there.
+#[test]
+fn who_may_not_open_the_socket_is_told_what_to_do() {
+    if !testing::needs::root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("controller.sock");
+    let _unix = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let address = format!("unix:{}", path.display());
+    let asked = unprivileged().args(["status", "--controller", &address]).output().unwrap();
+    let said = String::from_utf8(asked.stderr).unwrap();
+    assert_eq!(asked.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("{address}: this user may not open it; ")), "{said}");
+    assert!(said.contains("group") && said.contains("sudo") && !said.contains('?'), "{said}");
 }
 
 /// A link to what has no end.
