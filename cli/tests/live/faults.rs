@@ -274,9 +274,15 @@ async fn a_reload_names_what_needs_a_restart() {
         "state, log, [listen], whether there is [tls], [recorder], mss, control.enforcement, control.sample, \
          control.probe, control.grace, control.learn, [topology], [[host]], [[switch]], [[port]]"
     );
-    std::fs::write(&file, config(SMSF)).unwrap();
-    daemon.signal("-HUP");
-    daemon.hears("configuration read again");
+    for (log, restart) in [
+        ("{ format = \"json\", level = \"warn\" }", json!("log")),
+        ("{ format = \"json\" }", json!(null)),
+    ] {
+        let fresh = config(SMSF).replace("{ format = \"json\" }", log);
+        std::fs::write(&file, fresh).unwrap();
+        daemon.signal("-HUP");
+        assert_eq!(daemon.hears("configuration read again")["restart"], restart, "{log}");
+    }
 }
 
 /// The check refuses what a start would refuse, in the same words, and leaves nothing behind.
