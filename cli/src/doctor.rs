@@ -143,8 +143,9 @@ fn examine() -> Vec<Feature> {
         "modprobe openvswitch; without it Open vSwitch switches in user space",
         exists("/sys/module/openvswitch"),
     )]);
-    let tools: [(&str, &'static str, &'static str); 4] = [
+    let tools: [(&str, &'static str, &'static str); 5] = [
         ("ovs-vswitchd", "OpenFlow switches in virtual clusters", "install openvswitch-switch"),
+        ("ethtool", "labs with Open vSwitch, whose hosts compute checksums", "install ethtool"),
         ("tshark", "looking at captures", "install tshark"),
         ("valgrind", "instructions per hop in make bench", "install valgrind"),
         // The version that live/kernel/bpf/build.sh compiles with.

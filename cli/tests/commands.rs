@@ -752,6 +752,19 @@ fn doctor_finds_the_compiler_of_the_bpf_programs() {
     assert_eq!(found["available"], there, "{found}");
 }
 
+/// What labs run is looked for.
+#[test]
+fn doctor_finds_what_labs_need() {
+    let report = json(&command(&["doctor", "--json"]).output().unwrap());
+    for tool in ["ovs-vswitchd", "ethtool"] {
+        let features = report["features"].as_array().unwrap();
+        let found = features.iter().find(|feature| feature["name"] == tool);
+        let found = found.unwrap_or_else(|| panic!("{tool} is not looked for"));
+        let there = Command::new(tool).arg("--version").output().is_ok();
+        assert_eq!(found["available"], there, "{found}");
+    }
+}
+
 #[test]
 fn bench_decide_gives_an_object_for_each_case() {
     let output = command(&["bench", "decide", "--runs", "3", "--json"]).output().unwrap();

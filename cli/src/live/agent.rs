@@ -9,7 +9,8 @@ use crate::failure::Failure;
 /// Run the agent's daemon of a host (root, or the capabilities that docs/agent.md names)
 ///
 /// It connects to the controller and enforces its commands through the kernel. When either of them
-/// is gone, leases end in the kernel's own maps, and traffic is plain TCP again.
+/// is gone, leases end in the kernel's own maps, and traffic is plain TCP again. SIGHUP makes it read its
+/// configuration again, SIGTERM ends it.
 #[derive(Args)]
 #[command(after_help = "Example:\n  watermaster agent --config /etc/watermaster/agent.toml")]
 pub(crate) struct Agent {

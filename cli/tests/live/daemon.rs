@@ -71,9 +71,14 @@ impl Daemon {
     }
 
     pub fn start_in(folder: Arc<TempDir>, config: &str) -> Self {
+        Self::start_by(Command::new(env!("CARGO_BIN_EXE_watermaster")), folder, config)
+    }
+
+    /// By a command that runs the program with the arguments that it gets.
+    pub fn start_by(mut program: Command, folder: Arc<TempDir>, config: &str) -> Self {
         let file = folder.path().join("controller.toml");
         std::fs::write(&file, config).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_watermaster"))
+        let mut child = program
             .args(["controller", "--config"])
             .arg(&file)
             .stdin(Stdio::null())

@@ -1,11 +1,13 @@
 //! Crashes, restarts, reloads.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use protocol::agent::Report;
 use serde_json::json;
+use wire::client::Client;
 
-use crate::daemon::{Agent, Daemon, SMSF, TLS, certificates, config, declare};
+use crate::daemon::{Agent, Daemon, PATIENCE, SMSF, TLS, certificates, config, declare};
 
 const HOST: &[(&str, &str)] = &[("h0", "10.0.0.1")];
 
@@ -144,6 +146,82 @@ fn a_full_disk_stops_no_start() {
     assert!(failed.contains("make room there"), "{failed}");
 }
 
+/// Who has none of root's rights, so that what a mode refuses is refused.
+fn unprivileged() -> std::process::Command {
+    let mut command = std::process::Command::new("setpriv");
+    command.args(["--inh-caps=-all", "--bounding-set=-all", env!("CARGO_BIN_EXE_watermaster")]);
+    command
+}
+
+/// Either at the start, which says what to do, or later: then the controller goes on, and the recording does, too, once
+/// it can.
+#[tokio::test]
+async fn a_recorder_that_may_not_write_stops_a_start_and_no_controller() {
+    if !testing::needs::root() {
+        return;
+    }
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    let records = folder.path().join("records");
+    let mode = |mode| {
+        std::fs::set_permissions(&records, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    std::fs::create_dir(&records).unwrap();
+    mode(0o555);
+    let more = "[recorder]\ndirectory = \"records\"\nsize = \"4096 B\"\nfiles = 4\n";
+    let config = config(&(SMSF.to_owned() + more));
+    let file = folder.path().join("controller.toml");
+    std::fs::write(&file, &config).unwrap();
+    let started = unprivileged().args(["controller", "--config"]).arg(&file).output().unwrap();
+    let said = String::from_utf8(started.stderr).unwrap();
+    assert_eq!(started.status.code(), Some(1), "{said}");
+    let wanted = "recorder.directory: ";
+    assert!(said.contains(wanted) && said.contains("; name a folder that the recorder"), "{said}");
+
+    mode(0o755);
+    let mut daemon = Daemon::start_by(unprivileged(), Arc::clone(&folder), &config);
+    mode(0o555);
+    let mut client = daemon.client().await;
+    let fill = async |client: &mut Client, daemon: &mut Daemon, message: &str| {
+        let start = std::time::Instant::now();
+        loop {
+            let job = json!({ "type": "job_start", "job": "j".repeat(200) });
+            let end = json!({ "type": "job_complete", "job": "j".repeat(200) });
+            assert!(declare(client, "a", &json!([job, end])).await.0.is_success());
+            if daemon
+                .said()
+                .any(|line| line["message"].as_str().is_some_and(|said| said.starts_with(message)))
+            {
+                return;
+            }
+            assert!(start.elapsed() < PATIENCE, "it never says {message}");
+        }
+    };
+    fill(&mut client, &mut daemon, "recording interrupted; the controller goes on").await;
+    let told = |status: &serde_json::Value| status["problems"].to_string().contains("records");
+    daemon.until("/v1/status", told).await;
+    mode(0o755);
+    fill(&mut client, &mut daemon, "recording goes on").await;
+    daemon.until("/v1/status", |status| !told(status)).await;
+}
+
+/// Who may not open the socket is told that, and not that nobody listens there.
+#[test]
+fn who_may_not_open_the_socket_is_told_what_to_do() {
+    if !testing::needs::root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("controller.sock");
+    let _unix = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let address = format!("unix:{}", path.display());
+    let asked = unprivileged().args(["status", "--controller", &address]).output().unwrap();
+    let said = String::from_utf8(asked.stderr).unwrap();
+    assert_eq!(asked.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("{address}: this user may not open it; ")), "{said}");
+    assert!(said.contains("group") && said.contains("sudo") && !said.contains('?'), "{said}");
+}
+
 /// A link to what has no end.
 #[test]
 fn an_epoch_that_is_no_file_stops_the_start() {
@@ -196,9 +274,15 @@ async fn a_reload_names_what_needs_a_restart() {
         "state, log, [listen], whether there is [tls], [recorder], mss, control.enforcement, control.sample, \
          control.probe, control.grace, control.learn, [topology], [[host]], [[switch]], [[port]]"
     );
-    std::fs::write(&file, config(SMSF)).unwrap();
-    daemon.signal("-HUP");
-    daemon.hears("configuration read again");
+    for (log, restart) in [
+        ("{ format = \"json\", level = \"warn\" }", json!("log")),
+        ("{ format = \"json\" }", json!(null)),
+    ] {
+        let fresh = config(SMSF).replace("{ format = \"json\" }", log);
+        std::fs::write(&file, fresh).unwrap();
+        daemon.signal("-HUP");
+        assert_eq!(daemon.hears("configuration read again")["restart"], restart, "{log}");
+    }
 }
 
 /// The check refuses what a start would refuse, in the same words, and leaves nothing behind.

@@ -158,3 +158,75 @@ async fn a_switch_that_talks_nonsense_is_cut_off() {
     }
     assert_eq!(daemon.get("/v1/health").await["epoch"], 1);
 }
+
+/// What the daemon answers until it closes the connection.
+async fn answers(daemon: &Daemon, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(&daemon.http).await.unwrap();
+    stream.write_all(request).await.unwrap();
+    let mut said = Vec::new();
+    let ended = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut said));
+    // Closed or reset: it ends.
+    let _ = ended.await.expect("the connection ends");
+    String::from_utf8(said).unwrap()
+}
+
+#[tokio::test]
+async fn a_request_that_can_not_be_is_refused_and_hinders_nobody() {
+    let daemon = Daemon::start(&config(SMSF));
+    let head = "POST /v1/applications/a/declarations HTTP/1.1\r\nhost: x\r\nconnection: close\r\n";
+    let with = |body: &str| format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+    let size = |bytes: &str| {
+        with(&format!(
+            "[{{\"type\":\"job_start\",\"job\":\"j\"}},{{\"type\":\"flow_request\",\"job\":\"j\",\
+             \"flow\":\"1\",\"bytes\":{bytes},\"connection\":{{\"source\":\"10.0.0.1:4001\",\
+             \"destination\":\"10.0.0.2:80\"}}}}]"
+        ))
+    };
+    assert!(
+        answers(&daemon, size("7").as_bytes()).await.starts_with("HTTP/1.1 200 "),
+        "a good one"
+    );
+    let many: String = (0..200).map(|number| format!("x-{number}: y\r\n")).collect();
+    let bare = |more: &str| format!("{head}{more}\r\n\r\n{{}}");
+    for (request, status) in [
+        (bare(many.trim_end()), "431"),
+        (with(&"[".repeat(100_000)), "400"),
+        (with(&"{\"a\":".repeat(100_000)), "400"),
+        (size("NaN"), "400"),
+        (size("Infinity"), "400"),
+        (size("1e400"), "422"),
+        (size("-1"), "422"),
+        (bare("content-length: 99999999999999999999"), "400"),
+        (bare("content-length: 18446744073709551615"), "4"),
+        (bare("content-length: -1"), "400"),
+        (bare("content-length: 2\r\ncontent-length: 3"), "400"),
+    ] {
+        let said = answers(&daemon, request.as_bytes()).await;
+        let shown: String = request.chars().take(300).collect();
+        assert!(said.starts_with(&format!("HTTP/1.1 {status}")), "{shown}: {said}");
+        assert_eq!(daemon.get("/v1/health").await["epoch"], 1, "{shown}");
+    }
+}
+
+/// Two that read one connection must not find different requests in it: a proxy that goes by the length would take the
+/// second one for a body.
+#[tokio::test]
+async fn nothing_is_read_after_a_body_of_two_lengths() {
+    let daemon = Daemon::start(&config(SMSF));
+    let (length, chunked) = ("content-length: 5\r\n", "transfer-encoding: chunked\r\n");
+    for (lengths, read) in [
+        (["", chunked], 2),
+        ([length, chunked], 1),
+        ([chunked, length], 1),
+        ([chunked, chunked], 2),
+    ] {
+        let request = format!(
+            "POST /v1/applications/a/declarations HTTP/1.1\r\nhost: x\r\n{}\r\n2\r\n[]\r\n0\r\n\r\n\
+             GET /v1/health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+            lengths.concat()
+        );
+        let said = answers(&daemon, request.as_bytes()).await;
+        assert_eq!(said.matches("HTTP/1.1 ").count(), read, "{said}");
+        assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
+    }
+}

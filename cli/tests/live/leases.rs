@@ -1,5 +1,6 @@
 //! Whoever dies, and in whatever order: no connection is limited longer than a lease after its last renewal.
 
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use testing::wait::settled;
 use wire::client::Client;
@@ -119,6 +120,10 @@ struct Cast {
 }
 
 impl Cast {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
     fn new(hosts: &Hosts) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let fixed = "[policy]\nname = \"static\"\nrates = [\"6 Mbit/s\"]\n\
@@ -171,11 +176,12 @@ impl Cast {
 
     /// Starts an agent. Where one is there, another of the same configuration ends, and does no harm.
     fn start_agent(&mut self) {
+        let log = File::options().create(true).append(true).open(self.path("agent.log")).unwrap();
         let mut fresh = Command::new(env!("CARGO_BIN_EXE_watermaster"))
             .args(["agent", "--config"])
             .arg(self.folder.path().join("agent.toml"))
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(log)
             .spawn()
             .unwrap();
         if self.agent.is_none() {
@@ -291,4 +297,73 @@ async fn an_agent_that_is_stopped_says_that_it_holds_nothing() {
     let by = why["by"].as_str().unwrap();
     assert!(by.contains("agent h0 has left, and holds nothing"), "{by}");
     assert!(!settled(|| hosts.is_limited(), |held| !*held), "it is held");
+}
+
+/// SIGHUP has an agent read its configuration again: what can change does, what can't is named, what is wrong changes
+/// nothing, and no connection is let go meanwhile.
+#[tokio::test]
+async fn an_agent_that_reads_its_configuration_again_lets_no_connection_go() {
+    if !testing::needs::root() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut cast = Cast::new(&hosts);
+    cast.start_controller(hosts.connection).await;
+    let file = cast.path("agent.toml");
+    let first = "log = \"json\"\n".to_owned() + &std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, &first).unwrap();
+    cast.start_agent();
+    assert!(settled(|| hosts.is_limited(), |held| *held), "never held");
+    let said = |what: &str| {
+        let log = std::fs::read_to_string(cast.path("agent.log")).unwrap();
+        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|line| line["message"].as_str().unwrap().starts_with(what)).collect::<Vec<_>>()
+    };
+    let agent = cast.agent.as_ref().unwrap().id();
+    let reload = |text: &str, what: &str| {
+        std::fs::write(&file, text).unwrap();
+        let before = said(what).len();
+        run(&format!("kill -HUP {agent}"));
+        let heard = settled(|| said(what), |lines| lines.len() > before);
+        assert!(heard.len() > before, "it never says {what}: {:?}", said(""));
+        assert!(hosts.is_limited(), "{what}: let go");
+        heard.last().unwrap().clone()
+    };
+
+    let more = "openings_per_second = 5\n".to_owned() + &first;
+    let line = reload(&more, "configuration read again");
+    assert_eq!(line["restart"], Value::Null, "{line}");
+
+    let wrong = first.replace("/controller.sock", "/other.sock") + "adresses = []\n";
+    let line = reload(&wrong, "configuration kept as it was");
+    let error = line["error"].as_str().unwrap();
+    assert!(
+        error.contains("agent.toml:13:1: host[1].adresses: ") && error.contains("did you mean"),
+        "{error}"
+    );
+
+    let other = first.replace("\"json\"", "\"text\"").replace("name = \"h0\"", "name = \"h9\"");
+    let other = other.replace("pins = \"/run", "cgroup = \"/none\"\nlimits = 7\npins = \"/var");
+    let interface = "[[interface]]\nnode = \"h9\"\ninterface = \"eth0\"\nrate = \"1 Gbit/s\"\n\
+                     buffer = \"100 packets\"\n";
+    let line =
+        reload(&(other + interface), "configuration read again; some changes need a restart");
+    assert_eq!(
+        line["restart"],
+        "name (controller and [tls] go with it), log, cgroup, pins, limits, [[host]], [[interface]]"
+    );
+    assert_eq!(said("connected").len(), 1, "its connection goes on");
+
+    // The same controller, by another way.
+    let http = format!("http://{}", cast.controller.as_ref().unwrap().http);
+    let socket = format!("unix:{}", cast.path("controller.sock").display());
+    let line = reload(&first.replace(&socket, &http), "connected");
+    assert_eq!(line["controller"], http.as_str());
+    // For longer than a lease.
+    let since = Instant::now();
+    while since.elapsed() < LEASE + SLACK {
+        assert!(hosts.is_limited(), "let go");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(cast.agent.as_mut().unwrap().try_wait().unwrap().is_none(), "it has ended");
 }

@@ -9,6 +9,7 @@ mod actuator;
 mod delay;
 mod host;
 mod outgoing;
+mod reload;
 #[cfg(test)]
 mod rig;
 pub mod settings;
@@ -33,6 +34,7 @@ use wire::tls;
 
 use host::Host;
 use outgoing::Outgoing;
+use reload::{Certificates, Kept, Reloaded, reload};
 use settings::Settings;
 
 /// Longest line of commands that is read.
@@ -92,24 +94,51 @@ pub fn check(path: &Path) -> Result<(), StartError> {
     actuator::namespaces(&settings).map(drop)
 }
 
-/// Runs an agent until SIGTERM or SIGINT.
+/// Runs an agent until SIGTERM or SIGINT; SIGHUP has it read its configuration again, and no limit ends with that.
 ///
 /// # Errors
 /// It can't start; or an interface or the control group that it governs is removed, or a namespace is another or has
 /// come: nothing that it was told of that would act any more, and the next agent finds what is there.
 pub async fn run(path: &Path) -> Result<(), StartError> {
     let mut settings = Settings::load(path)?;
+    let mut hangup = signal(SignalKind::hangup())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let config = settings.tls.as_ref().map(tls::client).transpose()?.map(Arc::new);
+    let mut certificates = Certificates::load(settings.tls.as_ref())?;
+    let kept = Kept::of(&settings);
     actuator::leave_out(&mut settings);
     let mut host = Host::start(&settings)?;
     let mut open = None;
     tracing::info!(agent = settings.name, controller = %settings.controllers, "agent ready");
-    let lost = tokio::select! {
-        lost = converse(&mut settings, config.as_ref(), &mut host, &mut open) => Some(lost),
-        _ = terminate.recv() => None,
-        _ = interrupt.recv() => None,
+    let lost = loop {
+        let config = certificates.config.as_ref();
+        tokio::select! {
+            lost = converse(&mut settings, config, &mut host, &mut open) => break Some(lost),
+            _ = terminate.recv() => break None,
+            _ = interrupt.recv() => break None,
+            _ = hangup.recv() => {}
+        }
+        match reload(path, &kept, &mut settings, &mut certificates) {
+            Ok(Reloaded { restart, stays }) => {
+                if restart.is_empty() {
+                    tracing::info!("configuration read again");
+                } else {
+                    let restart = restart.join(", ");
+                    tracing::warn!(
+                        restart,
+                        "configuration read again; some changes need a restart"
+                    );
+                }
+                if !stays {
+                    open = None;
+                    host.disconnected();
+                }
+                if let Some(connection) = &mut open {
+                    connection.outgoing.bound(settings.openings);
+                }
+            }
+            Err(error) => tracing::error!(%error, "configuration kept as it was"),
+        }
     };
     let last = host.finish();
     if host.stop()
@@ -177,32 +206,41 @@ async fn converse(
     }
 }
 
-/// One connection, which is `open` meanwhile; why it ended.
+/// Opens a connection, and says hello.
+async fn connect(
+    settings: &mut Settings,
+    config: Option<&Arc<ClientConfig>>,
+    host: &mut Host,
+) -> Result<Connection, String> {
+    let client = host.meanwhile(settings.controllers.connect(config, SILENCE)).await;
+    let client = client.ok_or(GONE)?.map_err(|error| error.to_string())?;
+    let path = format!("/v1/agents/{}/exchange", settings.name);
+    let stream = host.meanwhile(timeout(SILENCE, client.exchange(&path))).await.ok_or(GONE)?;
+    let stream = stream.map_err(|_| "the controller does not answer")?;
+    let (reader, writer) = tokio::io::split(stream.map_err(|error| error.to_string())?);
+    tracing::info!(controller = %settings.controllers.leader(), "connected");
+    let lines = Lines::new(BufReader::new(reader), LINE);
+    let mut outgoing = Outgoing::new(writer, settings.openings);
+    outgoing.tell(&host.hello(settings)).map_err(|error| error.to_string())?;
+    Ok(Connection { lines, outgoing })
+}
+
+/// One connection, which is `open` meanwhile, or was before; why it ended. Who cancels it can go on with that.
 async fn once(
     settings: &mut Settings,
     config: Option<&Arc<ClientConfig>>,
     host: &mut Host,
     open: &mut Option<Connection>,
 ) -> String {
-    let client = match host.meanwhile(settings.controllers.connect(config, SILENCE)).await {
-        Some(Ok(client)) => client,
-        Some(Err(error)) => return error.to_string(),
-        None => return GONE.to_owned(),
-    };
-    let path = format!("/v1/agents/{}/exchange", settings.name);
-    let stream = match host.meanwhile(timeout(SILENCE, client.exchange(&path))).await {
-        Some(Ok(Ok(stream))) => stream,
-        Some(Ok(Err(error))) => return error.to_string(),
-        Some(Err(_)) => return "the controller does not answer".to_owned(),
-        None => return GONE.to_owned(),
-    };
-    tracing::info!(controller = %settings.controllers.leader(), "connected");
+    if open.is_none() {
+        match connect(settings, config, host).await {
+            Ok(connection) => *open = Some(connection),
+            Err(why) => return why,
+        }
+    }
+    let Some(Connection { lines, outgoing }) = open else { return GONE.to_owned() };
     let mut moved = std::pin::pin!(settings.controllers.moved(config));
-    let (reader, writer) = tokio::io::split(stream);
-    let lines = Lines::new(BufReader::new(reader), LINE);
-    let outgoing = Outgoing::new(writer, settings.openings);
-    let Connection { lines, outgoing } = open.insert(Connection { lines, outgoing });
-    let mut reports = vec![host.hello(settings)];
+    let mut reports = Vec::new();
     let mut heard = Instant::now();
     loop {
         if let Err(error) = reports.drain(..).try_for_each(|report| outgoing.tell(&report)) {

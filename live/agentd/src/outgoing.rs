@@ -119,6 +119,11 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
         }
     }
 
+    /// From now on so many openings and closings are told in a second.
+    pub const fn bound(&mut self, openings: usize) {
+        self.seen.most = openings;
+    }
+
     /// Has a report sent, after those before it.
     ///
     /// # Errors
@@ -307,7 +312,8 @@ mod tests {
 
     async fn openings_wait_for_their_second(most: usize) {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
-        let mut outgoing = Outgoing::new(ours, most);
+        let mut outgoing = Outgoing::new(ours, SEEN);
+        outgoing.bound(most);
         let end = |port| ([10, 0, 0, 1], port).into();
         let connection = protocol::Connection { source: end(1), destination: end(2) };
         let (opened, closed) = (Report::Opened { connection }, Report::Closed { connection });

@@ -39,7 +39,7 @@ const REST: Duration = Duration::from_secs(1);
 
 /// A folder that can't be used.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {error}; name a folder of its own, which the recorder may write to", file.display())]
+#[error("recorder.directory: {}: {error}; name a folder of its own, which the recorder may write to", file.display())]
 pub struct RecorderError {
     file: PathBuf,
     error: io::Error,

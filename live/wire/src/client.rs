@@ -1,6 +1,7 @@
 //! Asks a controller over HTTP/1.1 on one connection.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -79,6 +80,12 @@ pub enum ClientError {
     /// An address with TLS, and no certificates.
     #[error("{0} needs certificates; name them, `watermaster certs` makes them")]
     NoCertificates(Address),
+    /// A socket of this machine that isn't everybody's.
+    #[error(
+        "{0}: this user may not open it; join the group that it belongs to (`ls -l` shows it, `usermod -aG GROUP USER` \
+         adds to it), or use sudo"
+    )]
+    Forbidden(Address),
     /// No connection.
     #[error("can't connect to {0}: {why}; does the controller run there?", why = why_lost(.1))]
     Connect(Address, std::io::Error),
@@ -153,7 +160,13 @@ pub async fn connect(
     };
     let open = async {
         Ok::<Box<dyn Stream>, ClientError>(match address {
-            Address::Unix(path) => Box::new(UnixStream::connect(path).await.map_err(failed)?),
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path).await;
+                Box::new(stream.map_err(|error| match error.kind() {
+                    ErrorKind::PermissionDenied => ClientError::Forbidden(address.clone()),
+                    _ => failed(error),
+                })?)
+            }
             Address::Tcp(host) => {
                 let stream = TcpStream::connect(host).await.map_err(failed)?;
                 stream.set_nodelay(true).map_err(failed)?;
@@ -178,7 +191,7 @@ pub async fn connect(
             }
         })
     };
-    let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
+    let late = std::io::Error::from(ErrorKind::TimedOut);
     timeout(PATIENCE, open).await.map_err(|_| failed(late))?
 }
 

@@ -50,6 +50,15 @@ impl Controllers {
         &self.addresses
     }
 
+    /// Has others in the place of these; whether the one that was connected to last is among them, which is known as
+    /// before then.
+    pub fn change(&mut self, others: Self) -> bool {
+        let at = others.addresses.iter().position(|address| address == self.leader());
+        let epoch = at.map_or(0, |_| self.epoch);
+        *self = Self { at: at.unwrap_or(0), epoch, ..others };
+        at.is_some()
+    }
+
     /// The one that was connected to last.
     pub fn leader(&self) -> &Address {
         &self.addresses[self.at]

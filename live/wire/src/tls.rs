@@ -175,6 +175,14 @@ pub fn own_ends(files: &Files) -> Result<Vec<(PathBuf, i64)>, TlsError> {
     Ok(all)
 }
 
+/// Our own certificates and those of the authority, as the files hold them.
+///
+/// # Errors
+/// A file that can't be used.
+pub fn held(files: &Files) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    Ok([certificates(&files.certificate)?, certificates(&files.ca)?].concat())
+}
+
 /// The end that listens: a peer without a certificate of the authority is refused, and one whose certificate it
 /// has revoked.
 ///
