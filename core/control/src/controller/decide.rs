@@ -216,12 +216,10 @@ impl Controller {
         Some(Does::Prepare(PrepareWindow { port, window_bytes, shift }))
     }
 
-    /// Links may have other ports than before: caps that follow their queues are told anew to switches.
-    fn cap_by_ports(&mut self) {
-        for (link, flow, caps) in self.desired.all_windows() {
-            if caps.constant().is_none() && !self.agent_caps(self.view.start(link)) {
-                self.cap_at_switch(link, flow);
-            }
+    /// Switches cap what they can now: the number of a port may be known that caps wait for.
+    fn cap_all_scaled(&mut self) {
+        for id in self.registry.flows().map(|(id, _)| id).collect::<Vec<_>>() {
+            self.cap_scaled(id, &self.carriers(id));
         }
     }
 
@@ -231,7 +229,8 @@ impl Controller {
             return;
         };
         for link in self.view.path(flow.ends, u64::from(id.0)) {
-            if self.switches.caps_windows(self.view.start(link)) {
+            let at = self.view.start(link);
+            if self.switches.caps_windows(at) && !self.agent_caps(at) {
                 self.cap_flow_at_switch(link, id, over);
             }
         }
@@ -294,7 +293,7 @@ impl Controller {
                     self.move_flows();
                     continue;
                 }
-                self.cap_by_ports();
+                self.cap_all_scaled();
                 let watching = self.decider.watch().is_some();
                 self.rollout.plan(&self.switches, &self.view, watching);
             }

@@ -6,11 +6,12 @@ use model::Severity;
 use openflow::sdtcp::PrepareWindow;
 use openflow::switch::Output as Answers;
 use openflow::{Action, FlowSelect, Instruction, Kind, Message, PortNo, Reply, Request};
+use protocol::agent::{Capability, Host, Report};
 use units::{Bytes, Span, Time};
 
 use crate::decide::accept;
 use crate::in_memory::{Rig, SECOND, Shape, connection, segment};
-use watermaster_control::LEASE;
+use watermaster_control::{Input, LEASE};
 
 const NONE: u32 = PrepareWindow::NONE;
 
@@ -128,6 +129,21 @@ fn prepared_windows_that_a_switch_refuses_are_not_enforced() {
     rig.pass(LEASE);
     let by = rig.why("app", "job", 1).by;
     assert!(by.starts_with("prepared windows (") && !by.contains("nobody"), "{by}");
+}
+
+/// Also for a connection whose scale is seen after the windows were prepared.
+#[test]
+fn a_switch_whose_agent_caps_windows_is_given_none() {
+    let mut rig = rig(true);
+    let channel = rig.peer();
+    rig.agents.insert(channel, crate::in_memory::Host::default());
+    rig.input(Input::AgentConnected { channel, identity: "s0" }).unwrap();
+    let hosts = vec![Host { name: "s0".into(), addresses: Vec::new() }];
+    let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
+    rig.input(Input::Reported(channel, &hello)).unwrap();
+    rig.send(0, segment(0, 3, 1000, 2, 0));
+    accept(&mut rig, 1000);
+    assert_eq!([0, 1].map(|switch| prepared(&rig, switch).len()), [0, 1]);
 }
 
 /// It is found by probes, and needed to say whose queue counts.

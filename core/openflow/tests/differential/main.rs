@@ -10,7 +10,7 @@ use std::process::Command;
 
 use model::Severity;
 use units::Span;
-use watermaster_openflow::sdtcp::{CapWindow, Notice};
+use watermaster_openflow::sdtcp::{CapWindow, Notice, PrepareWindow};
 use watermaster_openflow::*;
 
 const XID: u32 = 0x0102_0304;
@@ -255,7 +255,6 @@ fn with_each_of_a_switch(mut take: impl FnMut(Message<'_>, &[&str])) {
         Message::FlowRemoved(removed),
         &["duration1.500s", "idle9", "hard10", "pkts11", "bytes1200"],
     );
-    let actions = [Action::CapWindow(CapWindow { window_bytes: 2920, shift: 7 })];
     let meter = [Instruction::Meter(MeterId(8)), Instruction::GotoTable(TableId(3))];
     let stats = [FlowStats {
         table: TableId(1),
@@ -348,10 +347,15 @@ fn with_each_of_a_switch(mut take: impl FnMut(Message<'_>, &[&str])) {
     let role = RoleMessage { role: Role::MASTER, generation_id: 17 };
     take(Message::RoleReply(role), &["role=primary generation_id=17"]);
     take(Message::Hello(Hello::ONLY_1_3), &["version bitmap: 0x04"]);
-    // An action that only we know: the length is right, so the rest is read.
-    let instructions = [Instruction::ApplyActions(List::of(&actions))];
-    let change = FlowMod { instructions: List::of(&instructions), ..FlowMod::ADD };
-    take(Message::FlowMod(change), &["unknown vendor 0x2574d"]);
+    // Actions that only we know: the length is right, so the rest is read.
+    let caps = PrepareWindow { port: PortNo(1), window_bytes: [8760, 5840, 2920, 1460], shift: 7 };
+    let cap = Action::CapWindow(CapWindow { window_bytes: 2920, shift: 7 });
+    for action in [cap, Action::PrepareWindow(caps)] {
+        let actions = [action];
+        let instructions = [Instruction::ApplyActions(List::of(&actions))];
+        let change = FlowMod { instructions: List::of(&instructions), ..FlowMod::ADD };
+        take(Message::FlowMod(change), &["unknown vendor 0x2574d", "OFPBAC_BAD_VENDOR"]);
+    }
 }
 
 #[test]
