@@ -1,6 +1,7 @@
 //! Connections that have yet to prove who they are: few at once, and nobody is kept out by them. Who comes
-//! when there are as many takes the place of the oldest from where most come.
+//! when there are as many takes the place of the oldest from where most come; from wherever, where all are alike.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,6 +46,15 @@ fn place(of: IpAddr) -> IpAddr {
     }
 }
 
+impl Inside {
+    /// From where most come; of several such places, where the oldest of all comes from.
+    fn crowded(&self) -> Option<IpAddr> {
+        let oldest = |all: &BTreeMap<u64, _>| all.first_key_value().map(|(number, _)| *number);
+        let places = self.by_place.iter();
+        places.max_by_key(|(_, all)| (all.len(), Reverse(oldest(all)))).map(|(place, _)| *place)
+    }
+}
+
 impl Strangers {
     fn inside(&self) -> MutexGuard<'_, Inside> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -55,9 +65,8 @@ impl Strangers {
         let mut inside = self.inside();
         let place = place(from);
         if inside.count >= MOST
-            && let Some(most) = inside.by_place.iter().max_by_key(|(_, all)| all.len())
+            && let Some(from) = inside.crowded()
         {
-            let from = *most.0;
             let oldest = inside.by_place.get_mut(&from).and_then(|all| all.pop_first());
             drop(oldest);
             inside.count -= 1;
@@ -147,5 +156,20 @@ mod tests {
         let last = all.enter([10, 0, 0, 1].into(), now);
         assert_eq!(counted(&all), (1, 1));
         drop(last);
+    }
+
+    /// From as many places as there is room, no place is worse than another: who came last has time for a handshake.
+    #[test]
+    fn of_places_from_which_as_many_come_the_oldest_gives_way() {
+        let (all, now) = (Arc::new(Strangers::default()), Instant::now());
+        let enter = |net: u8, host: u8| all.enter([10, 0, net, host].into(), now);
+        let mut silent: Vec<_> = (0..=u8::MAX).map(|host| enter(0, host)).collect();
+        let mut honest = enter(1, 0);
+        silent.extend((1..=u8::MAX).map(|host| enter(2, host)));
+        assert!(stays(&mut honest), "as many as there are places came after it, but for one");
+        let left: Vec<_> = silent.iter_mut().map(stays).collect();
+        assert_eq!(left, [[false; MOST].as_slice(), &[true; MOST - 1]].concat());
+        silent.push(enter(3, 0));
+        assert!(!stays(&mut honest));
     }
 }
