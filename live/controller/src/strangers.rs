@@ -162,15 +162,14 @@ mod tests {
     #[test]
     fn of_places_from_which_as_many_come_the_oldest_gives_way() {
         let (all, now) = (Arc::new(Strangers::default()), Instant::now());
-        let enter = |n: u16| all.enter([10, 0, n.to_be_bytes()[0], n.to_be_bytes()[1]].into(), now);
-        let most = u16::try_from(MOST).unwrap_or(u16::MAX);
-        let mut silent: Vec<_> = (0..most).map(enter).collect();
-        let mut honest = enter(9_999);
-        silent.extend((1_000..1_000 + most - 1).map(enter));
+        let enter = |net: u8, host: u8| all.enter([10, 0, net, host].into(), now);
+        let mut silent: Vec<_> = (0..=u8::MAX).map(|host| enter(0, host)).collect();
+        let mut honest = enter(1, 0);
+        silent.extend((1..=u8::MAX).map(|host| enter(2, host)));
         assert!(stays(&mut honest), "as many as there are places came after it, but for one");
         let left: Vec<_> = silent.iter_mut().map(stays).collect();
         assert_eq!(left, [[false; MOST].as_slice(), &[true; MOST - 1]].concat());
-        silent.push(enter(2_000));
+        silent.push(enter(3, 0));
         assert!(!stays(&mut honest));
     }
 }
