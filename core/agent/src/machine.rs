@@ -566,12 +566,11 @@ impl Agent {
                     parts.map(|connections| Report::Connections { sampled_ns: now, connections });
                 reports.extend(told);
             });
-            let sampled = sampled.and(looked);
             if sampling.done(now, end, sampled.clone()) {
                 let command = Command::Sample { every_ns: sampling.every };
                 reports.extend(self.fails(command, &sampled));
             }
-            done = done.and(sampled);
+            done = done.and(sampled).and(looked);
         }
         // After the sample, which says whose connections go on there.
         while let Some(port) = self.untold.pop_first() {

@@ -144,7 +144,7 @@ impl Agents {
     }
 
     /// Forgets an agent. What it was told stands until its lease ends, or another says what stands:
-    /// [`Left`]. `unconfirm` hears of what may be over already.
+    /// [`Behind`]. `unconfirm` hears of what may be over already.
     pub(crate) fn remove(
         &mut self,
         cx: &Context,
@@ -166,14 +166,14 @@ impl Agents {
             if self.acting.get(host) == Some(&channel) {
                 self.acting.remove(host);
                 let (identity, since, left) = (agent.identity.clone(), cx.now, agent.left);
-                let obeys = if agent.applied > 0 { cx.epoch } else { agent.obeys };
+                let obeys = if agent.applied > 0 { cx.epoch } else { agent.obeys.min(cx.epoch) };
                 let until = agent.until();
                 self.former.insert(*host, Former { identity, since, left, obeys, until });
             }
         }
         // What it said is told as long as if it were there.
-        for what in agent.contradictions.seen(cx.now) {
-            self.lost.note(cx.now, format!("agent {}: {what}", agent.identity));
+        for (what, at) in agent.contradictions.seen(cx.now) {
+            self.lost.note(at, format!("agent {}: {what}", agent.identity));
         }
         let until = agent.sent.since + agent.sent.span;
         // What it was told to let go and has not confirmed is no longer among its grants.

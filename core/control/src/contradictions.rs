@@ -42,9 +42,10 @@ impl<const MOST: usize> Contradictions<MOST> {
         self.seen.iter().filter(move |(_, at)| now.since(**at) <= OVER).map(|(what, _)| what)
     }
 
-    /// Those that stand because they were seen of late.
-    pub(crate) fn seen(&self, now: Time) -> impl Iterator<Item = &String> {
-        self.iter(now).filter(|what| self.seen.get(*what) != Some(&Time::NEVER))
+    /// Those that stand because they were seen of late, and when.
+    pub(crate) fn seen(&self, now: Time) -> impl Iterator<Item = (&String, Time)> {
+        let seen = self.seen.iter().map(|(what, at)| (what, *at));
+        seen.filter(move |(_, at)| *at != Time::NEVER && now.since(*at) <= OVER)
     }
 }
 

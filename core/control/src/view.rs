@@ -125,7 +125,7 @@ impl View {
             }
         }
         let kind = |node: NodeId| topology.nodes().get(node.index()).map(|node| node.kind);
-        let (mut addresses, mut addressed) = (Addresses::default(), BTreeSet::new());
+        let (mut addresses, mut addressed) = (BTreeMap::<_, NodeId>::new(), BTreeSet::new());
         let mut ethernet = BTreeMap::new();
         for (i, host) in config.hosts.iter().enumerate() {
             if kind(host.node) != Some(NodeKind::Host) {
@@ -181,7 +181,10 @@ impl View {
             network: Network::new(topology),
             names,
             addressed,
-            addresses,
+            addresses: Addresses {
+                declared: addresses.into_iter().collect(),
+                learnt: BTreeMap::new(),
+            },
             ethernet,
             datapaths,
             ports: BTreeMap::new(),
@@ -413,7 +416,7 @@ impl View {
             let addresses: Vec<_> = self.addresses_of(node).collect();
             self.learnt_addresses = self.learnt_addresses.saturating_sub(addresses.len());
             for address in addresses {
-                self.addresses.remove(number(address));
+                self.addresses.learnt.remove(&number(address));
                 self.addressed.remove(&(node, address));
             }
             self.learnt -= 1;
@@ -529,7 +532,7 @@ impl View {
             return false;
         }
         self.learnt_addresses += 1;
-        self.addresses.insert(number(address), host);
+        self.addresses.learnt.insert(number(address), host);
         self.addressed.insert((host, address));
         true
     }
@@ -562,7 +565,7 @@ impl View {
         }
         match what {
             Shown::Address(address) => {
-                self.addresses.insert(number(address), host);
+                self.addresses.learnt.insert(number(address), host);
                 self.addressed.insert((host, address));
             }
             Shown::Ethernet(address) => {
@@ -581,7 +584,7 @@ impl View {
         self.shown_in_all -= 1;
         match what {
             Shown::Address(address) => {
-                self.addresses.remove(number(address));
+                self.addresses.learnt.remove(&number(address));
                 self.addressed.remove(&(host, address));
             }
             Shown::Ethernet(address) => {
@@ -671,33 +674,18 @@ fn pair(topology: &model::Topology, links: &mut [LinkView]) {
     }
 }
 
-/// Whose addresses are, in the order of their numbers: looked up for every connection, changed rarely.
-#[derive(Default)]
-struct Addresses(Vec<(u128, NodeId)>);
+/// Whose addresses are.
+struct Addresses {
+    /// By number: looked up for nearly every connection, and never changed.
+    declared: Vec<(u128, NodeId)>,
+    learnt: BTreeMap<u128, NodeId>,
+}
 
 impl Addresses {
-    fn place(&self, number: u128) -> Result<usize, usize> {
-        self.0.binary_search_by_key(&number, |(known, _)| *known)
-    }
-
     fn get(&self, number: u128) -> Option<NodeId> {
-        self.place(number).ok().map(|place| self.0[place].1)
-    }
-
-    /// Returns who had it before.
-    fn insert(&mut self, number: u128, host: NodeId) -> Option<NodeId> {
-        match self.place(number) {
-            Ok(place) => Some(core::mem::replace(&mut self.0[place].1, host)),
-            Err(place) => {
-                self.0.insert(place, (number, host));
-                None
-            }
-        }
-    }
-
-    fn remove(&mut self, number: u128) {
-        if let Ok(place) = self.place(number) {
-            self.0.remove(place);
+        match self.declared.binary_search_by_key(&number, |(known, _)| *known) {
+            Ok(place) => Some(self.declared[place].1),
+            Err(_) => self.learnt.get(&number).copied(),
         }
     }
 }

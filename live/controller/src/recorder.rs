@@ -92,7 +92,8 @@ impl Recorder {
             .name("recorder".to_owned())
             .spawn(move || {
                 write(files, &receiver, &counted);
-                drop(lock);
+                // A process that is just being started has a copy of the descriptor.
+                let _ = flock(&lock, FlockOperation::Unlock);
             })
             .map_err(wrong)?;
         let mut recorder = Self::to(Some(sender), Some(writer), measures);
@@ -355,7 +356,7 @@ mod tests {
                 .to_string()
                 .contains("another controller records there; name a folder of its own")
         );
-        drop(first);
+        flock(&first, FlockOperation::Unlock).unwrap();
         lock(&place).unwrap();
     }
 

@@ -45,13 +45,18 @@ impl Pins {
                     packaging/run-watermaster-bpf.mount does";
                 return Err(Error::Setting { setting: "pins", remedy: REMEDY });
             }
-            if !entries(root)?.is_empty() {
-                const REMEDY: &str = "the directory has files, which a mount would hide; name an empty one or a new one";
-                return Err(Error::Setting { setting: "pins", remedy: REMEDY });
+            let has_files = !entries(root)?.is_empty();
+            // Another agent may have mounted it meanwhile.
+            if !is_bpf(root)? {
+                if has_files {
+                    const REMEDY: &str = "the directory has files, which a mount would hide; name an empty \
+                        one or a new one";
+                    return Err(Error::Setting { setting: "pins", remedy: REMEDY });
+                }
+                mount("bpf", root, "bpf", MountFlags::empty(), None)
+                    .map_err(|error| Error::file(root)(io::Error::from(error)))?;
+                fs::create_dir(root.join(OURS)).map_err(Error::file(root.join(OURS)))?;
             }
-            mount("bpf", root, "bpf", MountFlags::empty(), None)
-                .map_err(|error| Error::file(root)(io::Error::from(error)))?;
-            fs::create_dir(root.join(OURS)).map_err(Error::file(root.join(OURS)))?;
         }
         // This file system has no dots in names.
         let path = root.join(name.replace('.', ":"));

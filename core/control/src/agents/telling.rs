@@ -210,7 +210,7 @@ impl Agents {
         if !(least..=agent.sequence).contains(&sequence) {
             return false;
         }
-        agent.unanswered = agent.unanswered.saturating_sub(1);
+        agent.unanswered -= u64::from(agent.unanswered > 0 && sequence > agent.applied);
         if sequence < agent.completed {
             // All was told anew since.
             return true;

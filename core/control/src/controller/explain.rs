@@ -390,7 +390,7 @@ impl Answers<'_> {
         let more = self.agents.lost.more(self.now);
         if more > 0 {
             problems.push(format!(
-                "{more} more refusals of agents have no room here; the log names them"
+                "{more} more things that agents were refused or said have no room here; the log names refusals"
             ));
         }
         problems.extend(self.unattended());

@@ -218,7 +218,8 @@ fn how_many_more_agents_were_refused_is_told() {
     }
     let problems = rig.controller.at(rig.now).status().problems;
     assert_eq!(problems.iter().filter(|problem| problem.starts_with("agent z")).count(), 64);
-    let more = "4 more refusals of agents have no room here; the log names them";
+    let more =
+        "4 more things that agents were refused or said have no room here; the log names refusals";
     assert!(problems.iter().any(|problem| problem == more), "{problems:?}");
 }
 
