@@ -298,11 +298,14 @@ fn flow(explanation: &Value) -> String {
     }
     let bottleneck = &explanation["bottleneck"];
     if !bottleneck.is_null() {
+        let limits = match bottleneck["limited_bps"].as_u64() {
+            None | Some(0) => "no limit".to_owned(),
+            Some(sum) => format!("limits of {}", super::rate_of(sum)),
+        };
         out += &format!(
-            "  bottleneck: {} of {}, limits of {} on it, measured {}\n",
+            "  bottleneck: {} of {}, {limits} on it, measured {}\n",
             text(bottleneck, "link"),
             rate(bottleneck, "capacity_bps"),
-            rate(bottleneck, "limited_bps"),
             rate(bottleneck, "measured_bps")
         );
         for rival in list(bottleneck, "rivals") {
@@ -353,6 +356,16 @@ mod tests {
         assert!(said.ends_with(cut), "{said}");
         let whole = job(&found(0));
         assert!(whole.contains("flows: 2\n") && !whole.contains("left out"), "{whole}");
+    }
+
+    #[test]
+    fn a_link_without_limits_blocks_nobody() {
+        let link = |limited: u64| {
+            let bottleneck = json!({ "link": "a -> b", "capacity_bps": 9, "limited_bps": limited });
+            flow(&json!({ "flow": {}, "bottleneck": bottleneck }))
+        };
+        assert!(link(0).contains("a -> b of 9 bit/s, no limit on it, measured"), "{}", link(0));
+        assert!(link(5).contains("a -> b of 9 bit/s, limits of 5 bit/s on it"), "{}", link(5));
     }
 
     /// Whoever mistypes an objective sees it here.

@@ -227,6 +227,11 @@ fn rate(value: &Value, key: &str) -> String {
     value[key].as_u64().map_or_else(|| "-".to_owned(), rate_of)
 }
 
+/// What the limits at `key` add up to; `-` where there is no limit, which blocks nobody.
+fn limits(value: &Value, key: &str) -> String {
+    if value[key] == 0 { "-".to_owned() } else { rate(value, key) }
+}
+
 /// A rate for people: three digits and a unit.
 pub(crate) fn rate_of(bps: u64) -> String {
     const STEPS: [(f64, &str); 3] = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")];

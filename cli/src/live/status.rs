@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use clap::Args;
 use serde_json::Value;
 
-use super::{Target, list, pretty, rate, table, text};
+use super::{Target, limits, list, pretty, rate, table, text};
 use crate::failure::{Failure, print};
 
 /// Show the state of a controller and all it knows
@@ -114,8 +114,8 @@ pub(super) fn page(status: &Value) -> String {
                 format!("{} -> {}", text(link, "from"), text(link, "to")),
                 rate(link, "capacity_bps"),
                 number(&link["flows"]),
-                rate(link, "limited_bps"),
-                rate(link, "enforced_bps"),
+                limits(link, "limited_bps"),
+                limits(link, "enforced_bps"),
                 rate(link, "measured_bps"),
                 yes(&link["up"], "up", "down"),
             ]
@@ -164,6 +164,20 @@ mod tests {
         assert!(agent(true, 0).contains("nothing: it left in order"));
         assert!(agent(false, 0).contains("nothing: no lease of its lasts"));
         assert!(!page(&json!({})).contains("former agent"));
+    }
+
+    /// No limit is no rate of zero: nothing is blocked.
+    #[test]
+    fn links_without_limits_have_none() {
+        let shown = |limited: u64| {
+            let link = json!({ "from": "a", "to": "b", "capacity_bps": 1_000_000, "flows": 0, "up": true,
+                               "limited_bps": limited, "enforced_bps": limited, "measured_bps": 0 });
+            let page = page(&json!({ "links": [link] }));
+            let cells = page.lines().last().unwrap().split_whitespace().skip(5);
+            cells.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(shown(0), "0 - - 0 bit/s up");
+        assert_eq!(shown(5), "0 5 bit/s 5 bit/s 0 bit/s up");
     }
 
     #[test]

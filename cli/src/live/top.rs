@@ -13,7 +13,7 @@ use ratatui::widgets::{Block, Paragraph, Row, Table};
 use serde_json::{Value, json};
 use wire::client::Client;
 
-use super::{Target, block_on, fetch, list, rate, text};
+use super::{Target, block_on, fetch, limits, list, rate, text};
 use crate::failure::{Failure, print};
 
 /// Watch flows and links as they are now
@@ -148,7 +148,7 @@ fn page(frame: &mut ratatui::Frame<'_>, status: &Value, flows: &Value, trouble: 
         let row = Row::new([
             format!("{} -> {}", text(link, "from"), text(link, "to")),
             rate(link, "capacity_bps"),
-            rate(link, "limited_bps"),
+            limits(link, "limited_bps"),
             rate(link, "measured_bps"),
             link["flows"].to_string(),
         ]);

@@ -307,7 +307,11 @@ fn a_limit_by_hand_waits_for_a_connection() {
     give(&mut rig, limit("a", None, 2)).unwrap();
     let why = rig.why("a", "j", 1);
     assert!(why.by.starts_with("nobody yet: "), "{}", why.by);
-    assert!(why.why.contains("sets no limit") && why.why.contains("held to 2 Mbit/s"), "{why:?}");
+    assert!(
+        why.why.contains("sets no limit: it has what TCP gives it")
+            && why.why.contains("held to 2 Mbit/s"),
+        "{why:?}"
+    );
 }
 
 #[test]

@@ -187,7 +187,7 @@ impl Answers<'_> {
                 let windows = self.windows(id, flow).map(|(what, _)| what);
                 let all: Vec<String> = share.into_iter().chain(windows).collect();
                 if all.is_empty() {
-                    format!("policy {policy} sets no limit: it gets what TCP gets it")
+                    format!("policy {policy} sets no limit: it has what TCP gives it")
                 } else {
                     format!("policy {policy} holds it to {}", all.join(" and "))
                 }
