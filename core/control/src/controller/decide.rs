@@ -216,8 +216,12 @@ impl Controller {
         Some(Does::Prepare(PrepareWindow { port, window_bytes, shift }))
     }
 
-    /// Switches cap what they can now: the number of a port may be known that caps wait for.
+    /// Switches cap what they can now: the number of a port may be known that caps wait for, or an agent has come or gone
+    /// that caps instead.
     fn cap_all_scaled(&mut self) {
+        if !self.switches.cap_any_windows() {
+            return;
+        }
         for id in self.registry.flows().map(|(id, _)| id).collect::<Vec<_>>() {
             self.cap_scaled(id, &self.carriers(id));
         }
@@ -230,8 +234,12 @@ impl Controller {
         };
         for link in self.view.path(flow.ends, u64::from(id.0)) {
             let at = self.view.start(link);
-            if self.switches.caps_windows(at) && !self.agent_caps(at) {
-                self.cap_flow_at_switch(link, id, over);
+            if self.switches.caps_windows(at) {
+                if self.agent_caps(at) {
+                    over.iter().for_each(|of| self.switches.uncap(&self.context, at, of));
+                } else {
+                    self.cap_flow_at_switch(link, id, over);
+                }
             }
         }
     }

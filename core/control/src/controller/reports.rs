@@ -103,6 +103,10 @@ impl Controller {
         self.recover(channel);
         let unconfirm = |connection| self.desired.confirm(connection, None);
         self.agents.remove(&self.context, channel, unconfirm);
+        if self.switches.cap_any_windows() {
+            // They cap what it did.
+            self.rollout.make_due();
+        }
     }
 
     /// No port that an agent told of counts as congested: it would not tell that the port has recovered. One that goes on

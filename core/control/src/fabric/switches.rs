@@ -197,6 +197,11 @@ impl Switches {
         self.iter().filter(|(_, switch)| switch.ready)
     }
 
+    /// Whether any switch caps windows.
+    pub(crate) fn cap_any_windows(&self) -> bool {
+        !self.capping.is_empty()
+    }
+
     /// Whether a switch caps windows.
     pub(crate) fn caps_windows(&self, node: NodeId) -> bool {
         self.capping.contains(&node)

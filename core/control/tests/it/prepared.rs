@@ -11,7 +11,7 @@ use units::{Bytes, Span, Time};
 
 use crate::decide::accept;
 use crate::in_memory::{Rig, SECOND, Shape, connection, segment};
-use watermaster_control::{Input, LEASE};
+use watermaster_control::{ChannelId, Input, LEASE};
 
 const NONE: u32 = PrepareWindow::NONE;
 
@@ -135,15 +135,30 @@ fn prepared_windows_that_a_switch_refuses_are_not_enforced() {
 #[test]
 fn a_switch_whose_agent_caps_windows_is_given_none() {
     let mut rig = rig(true);
+    let channel = connect(&mut rig);
+    rig.send(0, segment(0, 3, 1000, 2, 0));
+    accept(&mut rig, 1000);
+    let at_switches = |rig: &Rig| [0, 1].map(|switch| prepared(rig, switch).len());
+    assert_eq!(at_switches(&rig), [0, 1]);
+    // Once it is gone the switch caps, and no more when it is back.
+    rig.input(Input::AgentGone(channel)).unwrap();
+    rig.agents.remove(&channel);
+    rig.pass(SECOND);
+    assert_eq!(at_switches(&rig), [1, 1]);
+    connect(&mut rig);
+    rig.pass(SECOND);
+    assert_eq!(at_switches(&rig), [0, 1]);
+}
+
+/// The agent of the first switch.
+fn connect(rig: &mut Rig) -> ChannelId {
     let channel = rig.peer();
     rig.agents.insert(channel, crate::in_memory::Host::default());
     rig.input(Input::AgentConnected { channel, identity: "s0" }).unwrap();
     let hosts = vec![Host { name: "s0".into(), addresses: Vec::new() }];
-    let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
+    let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 1 };
     rig.input(Input::Reported(channel, &hello)).unwrap();
-    rig.send(0, segment(0, 3, 1000, 2, 0));
-    accept(&mut rig, 1000);
-    assert_eq!([0, 1].map(|switch| prepared(&rig, switch).len()), [0, 1]);
+    channel
 }
 
 /// It is found by probes, and needed to say whose queue counts.
