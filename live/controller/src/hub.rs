@@ -16,7 +16,7 @@ use crate::listen::Peer;
 use crate::metrics::Measures;
 use crate::owner::{Event, Said};
 use crate::recordings::Recordings;
-use crate::seldom::Seldom;
+use crate::seldom::Each;
 use crate::settings::Bounds;
 use crate::strangers::Strangers;
 use crate::tenant::{Tenant, Tenants, Who};
@@ -33,6 +33,9 @@ pub struct Hub {
     bounds: RwLock<Bounds>,
     channels: AtomicU64,
     connected: Mutex<Connected>,
+    /// That an identity may not do what it asks for, and that an application is refused something.
+    forbidden: Each<Option<Identity>>,
+    refused: Each<Arc<str>>,
     /// What is measured of the daemon.
     pub measures: Arc<Measures>,
     /// Whether it leads, and how the others are told.
@@ -55,8 +58,6 @@ struct OfIdentity {
     connections: usize,
     /// When the certificate that was shown last ends, in seconds since 1970.
     ends: Option<i64>,
-    /// That it may not do what it asked for.
-    forbidden: Seldom,
 }
 
 /// What a controller is while its connections last.
@@ -100,8 +101,6 @@ struct Connected {
 struct Speaking {
     connections: usize,
     tenant: Arc<Tenant>,
-    /// That it is refused something.
-    refused: Seldom,
 }
 
 /// The daemon is ending.
@@ -129,6 +128,8 @@ impl Hub {
             bounds: RwLock::new(bounds),
             channels: AtomicU64::new(1),
             connected: Mutex::default(),
+            forbidden: Each::default(),
+            refused: Each::default(),
             measures,
             role,
             unwritten: ledger.unwritten(),
@@ -333,11 +334,10 @@ impl Admission {
         let mut connected = self.hub.connected();
         let name: Arc<str> = application.into();
         let tenant = self.hub.tenants.of(Who::Application(Arc::clone(&name)));
-        let speaking = connected.applications.entry(Arc::clone(&name)).or_insert(Speaking {
-            connections: 0,
-            tenant,
-            refused: Seldom::default(),
-        });
+        let speaking = connected
+            .applications
+            .entry(Arc::clone(&name))
+            .or_insert(Speaking { connections: 0, tenant });
         speaking.connections += 1;
         let (first, tenant) = (speaking.connections == 1, Arc::clone(&speaking.tenant));
         drop(connected);
@@ -366,19 +366,15 @@ impl Admission {
 
     /// Notes that the peer may not do what it asks for `now`, once a second at most of each identity.
     pub fn forbidden(&self, asked: &dyn std::fmt::Display, now: Instant) {
-        let connected = self.hub.connected();
-        let Some(known) = connected.by_identity.get(&self.identity().cloned()) else { return };
-        let Some(untold) = known.forbidden.tell(now) else { return };
-        drop(connected);
+        let Some(untold) = self.hub.forbidden.tell(self.identity().cloned(), now) else { return };
         tracing::warn!(by = self.who(), %asked, untold, "refused: it may not");
     }
 
     /// Notes that declarations of an application are refused, and how many if that is known, once a second at most.
     pub fn refused(&self, application: &str, number: Option<usize>, field: &str, reason: &str) {
-        let connected = self.hub.connected();
-        let Some(speaking) = connected.applications.get(application) else { return };
-        let Some(untold) = speaking.refused.tell(Instant::now()) else { return };
-        drop(connected);
+        let Some(untold) = self.hub.refused.tell(application.into(), Instant::now()) else {
+            return;
+        };
         tracing::warn!(application, number, field, reason, untold, "declarations refused");
     }
 }
@@ -482,21 +478,24 @@ pub(crate) mod tests {
     #[test]
     fn what_may_not_be_is_told_once_a_second_of_each_identity() {
         let (hub, _kept) = hub(0);
-        let [one, other] = ["one", "other"].map(|name| admitted(&hub, Kind::Viewer, name));
-        let again = admitted(&hub, Kind::Viewer, "one");
+        let other = admitted(&hub, Kind::Viewer, "other");
         let journal = Arc::new(Journal::default());
         let subscriber = tracing_subscriber::registry().with(Noting(Arc::clone(&journal)));
         tracing::subscriber::with_default(subscriber, || {
             let began = Instant::now();
             for _ in 0..3 {
+                // Each connection of it ends at once.
+                let one = admitted(&hub, Kind::Viewer, "one");
                 one.forbidden(&"an order", began);
-                again.forbidden(&"an order", began);
+                // Another connection, which ends at once.
+                admitted(&hub, Kind::Viewer, "one").forbidden(&"an order", began);
             }
             other.forbidden(&"an order", began);
             let told = journal.after(0, 9);
             let fields = |entry: &Entry| ["by", "untold"].map(|name| entry.fields[name].clone());
             let first = ["viewer one", "viewer other"].map(|who| [who.to_owned(), "0".to_owned()]);
             assert_eq!(told.iter().map(fields).collect::<Vec<_>>(), first);
+            let one = admitted(&hub, Kind::Viewer, "one");
             one.forbidden(&"an order", began + Duration::from_millis(999));
             one.forbidden(&"an order", began + Duration::from_secs(1));
             let told: Vec<_> = journal.after(2, 9).iter().map(fields).collect();

@@ -13,7 +13,7 @@ use crate::hub::{Admission, Hub};
 use crate::listen::{Certificates, From, Listener, identify};
 use crate::outlet::outlet;
 use crate::owner::Event;
-use crate::seldom::Seldom;
+use crate::seldom::{Each, Seldom};
 use crate::tenant::Who;
 
 /// Most octets handed over at once.
@@ -23,19 +23,22 @@ const CHUNK: usize = 64 << 10;
 pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, hub: Arc<Hub>) {
     // Anybody can fail to come in, as fast as they like.
     let failing = Arc::new(Seldom::default());
+    let ending = Arc::new(Each::default());
     loop {
         let (stream, from) = tokio::select! {
             accepted = listener.accept() => accepted,
             () = hub.stopped() => return,
         };
         let (certificates, hub) = (certificates.clone(), Arc::clone(&hub));
-        let failing = Arc::clone(&failing);
+        let (failing, ending) = (Arc::clone(&failing), Arc::clone(&ending));
         tokio::spawn(async move {
             let mut by = None;
             match admitted(stream, from, certificates, &hub, &mut by).await {
                 Ok(Some((stream, admission))) => {
-                    if let Err(reason) = connection(stream, &admission, &hub).await {
-                        tracing::warn!(%from, by, reason, "switch connection ended");
+                    if let Err(reason) = connection(stream, &admission, &hub).await
+                        && let Some(untold) = ending.tell(by.clone(), Instant::now())
+                    {
+                        tracing::warn!(%from, by, reason, untold, "switch connection ended");
                     }
                 }
                 Ok(None) => {}
