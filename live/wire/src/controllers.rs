@@ -106,11 +106,12 @@ impl Controllers {
         Err(ClientError::Leaderless(said.join("; ")))
     }
 
-    /// Waits until another controller says that one of a higher epoch leads; with one alone for ever.
+    /// Waits until another controller says that one of a higher epoch leads; with one alone for ever, and where it is
+    /// connected since there was one alone: under which epoch that leads nobody has told.
     pub async fn moved(&self, tls: Option<&Arc<ClientConfig>>) {
         let mut watched = JoinSet::new();
         for (at, address) in self.addresses.iter().enumerate() {
-            if at != self.at {
+            if at != self.at && self.epoch > 0 {
                 let (address, tls, epoch) = (address.clone(), tls.cloned(), self.epoch);
                 watched.spawn(async move { watch(&address, tls.as_ref(), epoch).await });
             }
@@ -217,5 +218,37 @@ async fn watch(address: &Address, tls: Option<&Arc<ClientConfig>>, epoch: u64) {
             }
         }
         sleep(pauses.next()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// A follower that knows of a leader answers at once.
+    #[tokio::test]
+    async fn a_controller_that_joins_the_list_moves_nobody() {
+        let follower = TcpListener::bind("127.0.0.1:0").unwrap();
+        let other = follower.local_addr().unwrap();
+        let asked = std::thread::spawn(move || {
+            let (mut stream, _) = follower.accept().unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let body = r#"{"epoch":7,"here":false}"#;
+            let _ =
+                write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        });
+        let [one, two]: [Address; 2] = ["http://127.0.0.1:9".to_owned(), format!("http://{other}")]
+            .map(|a| a.parse().unwrap());
+        let mut controllers = Controllers::from(one.clone());
+        assert!(controllers.change(Controllers::new(vec![one, two]).unwrap()), "it stays");
+        let moved = tokio::time::timeout(Duration::from_millis(300), controllers.moved(None));
+        assert!(moved.await.is_err(), "nothing was asked that could have been answered");
+        let _ = std::net::TcpStream::connect(other);
+        asked.join().unwrap();
     }
 }
