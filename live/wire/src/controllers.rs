@@ -246,7 +246,7 @@ mod tests {
             .map(|a| a.parse().unwrap());
         let mut controllers = Controllers::from(one.clone());
         assert!(controllers.change(Controllers::new(vec![one, two]).unwrap()), "it stays");
-        let moved = tokio::time::timeout(Duration::from_millis(300), controllers.moved(None));
+        let moved = timeout(Duration::from_millis(300), controllers.moved(None));
         assert!(moved.await.is_err(), "nothing was asked that could have been answered");
         let _ = std::net::TcpStream::connect(other);
         asked.join().unwrap();
