@@ -113,11 +113,11 @@ impl Sampling {
         self.last.map_or(Time::ZERO, |(done, took)| done + self.every.max(took))
     }
 
-    /// One that began at `began` is done now, or has failed; whether it is the first that failed.
-    fn done(&mut self, began: Time, now: Time, done: Result<(), Failure>) -> bool {
+    /// One that began at `began` is done now, or has failed; why, where the one before it didn't.
+    fn done(&mut self, began: Time, now: Time, done: Result<(), Failure>) -> Option<Failure> {
         self.last = Some((now, now.since(began)));
         let before = core::mem::replace(&mut self.failed, done.err());
-        before.is_none() && self.failed.is_some()
+        self.failed.clone().filter(|_| before.is_none())
     }
 
     /// Whether the last one could be taken.
@@ -566,9 +566,9 @@ impl Agent {
                     parts.map(|connections| Report::Connections { sampled_ns: now, connections });
                 reports.extend(told);
             });
-            if sampling.done(now, end, sampled.clone()) {
+            if let Some(reason) = sampling.done(now, end, sampled.clone()) {
                 let command = Command::Sample { every_ns: sampling.every };
-                reports.extend(self.fails(command, &sampled));
+                reports.push(self.fails(command, reason));
             }
             done = done.and(sampled).and(looked);
         }
@@ -580,8 +580,11 @@ impl Agent {
         if let Some(counting) = self.counting.as_mut().filter(|counting| counting.due() <= now) {
             let began = actuator.now(now);
             let counted = actuator.count();
-            let first = counting.done(began, actuator.now(began), counted.clone().map(drop));
-            let command = Command::Count { every_ns: counting.every };
+            let end = actuator.now(began);
+            if let Some(reason) = counting.done(began, end, counted.clone().map(drop)) {
+                let command = Command::Count { every_ns: counting.every };
+                reports.push(self.fails(command, reason));
+            }
             if let Ok(counted) = &counted {
                 let named = counted.iter().filter_map(|(number, sent_bytes)| {
                     let Port { node, interface, .. } = self.ports.get(number.0 as usize)?;
@@ -592,20 +595,15 @@ impl Agent {
                 let parts = named.chunks(MOST_REPORTED);
                 reports.extend(parts.map(|part| Report::Ports { ports: part.to_vec() }));
             }
-            let counted = counted.map(drop);
-            if first {
-                reports.extend(self.fails(command, &counted));
-            }
-            done = done.and(counted);
+            done = done.and(counted.map(drop));
         }
         done
     }
 
     /// That what a command asks for again and again fails now: with the number of the last commands.
-    fn fails(&self, command: Command, done: &Result<(), Failure>) -> Option<Report> {
+    fn fails(&self, command: Command, reason: Failure) -> Report {
         let (epoch, sequence) = (self.epoch(), self.sequence);
-        let reason = done.clone().err()?;
-        Some(Report::Failed { epoch, sequence, command, reason })
+        Report::Failed { epoch, sequence, command, reason }
     }
 
     /// Tells what has ended since the last sample: after this one there is none.

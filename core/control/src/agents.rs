@@ -675,6 +675,7 @@ mod tests {
         assert_eq!(applied(&mut agents, 4, 1), [], "of commands before");
         let last = (connection(1), Some(Rate::from_mbps(20)));
         assert_eq!(applied(&mut agents, 4, 2).last(), Some(&last));
+        assert_eq!(agents.highest_epoch(), Some(("a", 0)), "an answer names none to believe");
     }
 
     #[test]

@@ -8,6 +8,9 @@ use crate::Severity;
 /// Payload of a full TCP segment on Ethernet, where nothing else is said.
 pub const MSS: Bytes = Bytes::new(1460);
 
+/// The largest window scale; a larger one counts as this (RFC 7323, section 2.3).
+pub const MAX_SCALE: u8 = 14;
+
 /// A cap on windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -32,7 +35,7 @@ impl Cap {
     /// It never grows, and is rounded down to what the scale can say, but never below the floor: a
     /// sender without room for a segment would send nothing until its persist timer ends.
     pub fn rewritten(&self, field: u16, scale: u8, segment: Bytes) -> u16 {
-        let scale = u32::from(scale.min(14)); // RFC 7323, section 2.3
+        let scale = u32::from(scale.min(MAX_SCALE));
         let floor = segment * u64::from(self.floor_segments);
         let down = self.bytes.get() >> scale;
         let units = down.max(floor.get().div_ceil(1 << scale));

@@ -11,7 +11,7 @@
 
 use alloc::vec::Vec;
 
-use model::Severity;
+use model::{MAX_SCALE, Severity};
 
 use crate::flow::TableId;
 use crate::oxm::{Field, Kind, Oxm};
@@ -27,8 +27,6 @@ pub const WATERMASTER: u32 = 0x0002_574d;
 pub(crate) const CAP_WINDOW: u16 = 1;
 /// The action that caps a window by how congested a port is.
 pub(crate) const PREPARE_WINDOW: u16 = 2;
-/// The largest shift that TCP knows (RFC 7323, 2.3).
-const MAX_SHIFT: u8 = 14;
 
 /// Every severity with its reason. The reasons lie below 32, so that the masks of asynchronous
 /// configuration (7.3.10) reach them, and above all that later versions use.
@@ -100,7 +98,7 @@ impl CapWindow {
     /// The header field of an acknowledgement that advertised `field`: never more than before, and
     /// never zero where it was not, since that would stop the flow and start its probing.
     pub fn cap(&self, field: u16) -> u16 {
-        let units = self.window_bytes >> self.shift.min(MAX_SHIFT);
+        let units = self.window_bytes >> self.shift.min(MAX_SCALE);
         field.min(u16::try_from(units).unwrap_or(u16::MAX).max(1))
     }
 

@@ -14,9 +14,10 @@ use protocol::application::{Declaration, Portion, StreamReport};
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Span};
 
-use crate::applications::registry::{Application, Flow, Registry, weigh};
+use crate::applications::registry::{Application, Flow, Registry};
 use crate::applications::selector::Selector;
 use crate::applications::truth::OWN_TASKS;
+use crate::applications::weigh;
 use crate::config::wrong_cgroup;
 use crate::context::Context;
 use crate::message::Refusal;

@@ -9,3 +9,4 @@ pub(crate) mod selector;
 mod sharing;
 pub(crate) mod tenants;
 pub(crate) mod truth;
+pub(crate) mod weigh;

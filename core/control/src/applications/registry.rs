@@ -20,6 +20,7 @@ use crate::applications::owners::Owners;
 use crate::applications::selector::{ProcessId, Processes, Selector};
 use crate::applications::sharing::Sharing;
 use crate::applications::tenants::Tenants;
+use crate::applications::weigh;
 use crate::budget::Budget;
 use crate::context::Context;
 use crate::contradictions::Contradictions;
@@ -290,26 +291,6 @@ pub(crate) enum Lie {
     Along { declared: Bytes, along: Bytes },
     /// A backlog that the sender's kernel doesn't have.
     Backlog { declared: Bytes },
-}
-
-/// What records take in all rooms, in bytes, rather too high. Not what this machine takes, so that a recording is replayed alike on another.
-pub(crate) mod weigh {
-    /// A task of a job and the host that it is on.
-    pub(crate) const TASK: u64 = 256;
-    /// What a map sends to a reduce.
-    pub(crate) const PORTION: u64 = 128;
-    /// The portions of a map, beside them.
-    pub(crate) const MAP: u64 = 512;
-
-    /// A job.
-    pub(crate) const fn job(name: &str) -> u64 {
-        4_096 + name.len() as u64
-    }
-
-    /// A flow.
-    pub(crate) const fn flow(name: &str) -> u64 {
-        3_072 + name.len() as u64
-    }
 }
 
 /// All applications, jobs and flows.

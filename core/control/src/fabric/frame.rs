@@ -134,7 +134,7 @@ fn window_scale(mut options: &[u8]) -> Option<u8> {
     loop {
         options = match *options {
             [1, ref rest @ ..] => rest,
-            [3, 3, shift, ..] => return Some(shift.min(14)), // RFC 7323, 2.3
+            [3, 3, shift, ..] => return Some(shift.min(model::MAX_SCALE)),
             [kind, length, ..] if kind > 1 && length > 1 => options.get(usize::from(length)..)?,
             _ => return None,
         };
