@@ -27,6 +27,9 @@ use crate::{Given, Policy, Share, pace};
 
 /// How often a division is made until acknowledgements have the room that they need, and no more.
 const PASSES: usize = 8;
+/// How many of these keep back what the one before needed. Flows that give way to acknowledgements have fewer
+/// themselves, so that divisions may take turns between two; later ones go half of the way.
+const LEAPS: usize = 2;
 
 /// How a policy divides the network. This is all in which the policies differ.
 pub(crate) trait Discipline {
@@ -237,7 +240,7 @@ impl<D: Discipline> CoflowRates<D> {
             for job in &jobs {
                 job.stray(D::ASIDE, links);
             }
-            if links.fits() {
+            if links.fits(pass > LEAPS) {
                 break;
             }
             if pass == PASSES {

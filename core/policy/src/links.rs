@@ -208,8 +208,8 @@ impl Links {
 
     /// Looks at what was granted: whether its acknowledgements find room on every link, and no link is
     /// full while more is kept back than they need. Where it isn't so, the next division keeps back what
-    /// these would need.
-    pub(crate) fn fits(&mut self) -> bool {
+    /// these would need, or goes half of the way there.
+    pub(crate) fn fits(&mut self, halfway: bool) -> bool {
         let Self { table, returns, .. } = self;
         let mut fits = true;
         for number in 0..returns.len() {
@@ -219,7 +219,9 @@ impl Links {
             let wanted = needed.next_multiple_of(step).min(link.capacity);
             let is_short = needed > of.kept + link.left;
             let is_much = of.kept > wanted + step;
-            returns[number].wanted = if is_short || is_much { wanted } else { of.kept };
+            let next =
+                if halfway { of.kept.midpoint(wanted).next_multiple_of(step) } else { wanted };
+            returns[number].wanted = if is_short || is_much { next } else { of.kept };
             let excess = needed.saturating_sub(of.kept + link.left);
             let granted = of.opened - link.left;
             let stays = Rate::from_bps(granted.saturating_sub(excess));
@@ -277,7 +279,7 @@ mod tests {
         let (all, half) = (capacity.as_bps(), capacity.as_bps() / 2);
         links.take(&[there], all);
         links.take(&[back], half);
-        assert!(!links.fits());
+        assert!(!links.fits(false));
         let fitting = all - acknowledgements.of(half);
         let trimmed = links.trimmed(&[there], all);
         assert!((fitting - all / WHOLE..=fitting).contains(&trimmed), "{trimmed}");

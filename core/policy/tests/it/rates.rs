@@ -93,6 +93,40 @@ fn a_lone_way_keeps_nothing_back() {
     assert_eq!(desk.limits[&FlowId(0)], Rate::from_mbps(100));
 }
 
+/// Where a flow that is granted more leaves another's acknowledgements no room, and gives way to them, divisions
+/// don't take turns between all and nothing.
+#[test]
+fn flows_that_give_way_to_acknowledgements_leave_no_link_idle() {
+    let network = big_switch(5, Rate::from_bps(13_000_000));
+    let hosts: Vec<NodeId> = network.topology().hosts().collect();
+    let echo = (40, 1500);
+    let mut desk = desk("sebf", &network, echo);
+    let mut flows = BTreeMap::new();
+    // Job, from, to, megabytes.
+    let wanted = [
+        (1, 4, 2, 1),
+        (1, 0, 2, 1),
+        (2, 0, 2, 1),
+        (1, 2, 0, 33),
+        (0, 3, 4, 1),
+        (3, 1, 3, 604),
+        (4, 1, 0, 34),
+    ];
+    for (number, (job, from, to, megabytes)) in (0u32..).zip(wanted) {
+        let (src, dst) = (hosts[from], hosts[to]);
+        desk.settle(Time::ZERO, job_start(job));
+        desk.settle(Time::ZERO, request(job, number, src, dst, megabytes * 1_000_000));
+        flows.insert(FlowId(number), (src, dst));
+        check(&desk, &flows, echo).unwrap();
+    }
+    for (job, number) in [(1, 1), (3, 5)] {
+        desk.settle(Time::ZERO + Span::from_millis(1), flow_complete(job, number));
+        desk.limits.remove(&FlowId(number));
+        flows.remove(&FlowId(number));
+        check(&desk, &flows, echo).unwrap();
+    }
+}
+
 proptest! {
     #[test]
     fn links_are_full_and_carry_their_acknowledgements(
