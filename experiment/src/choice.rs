@@ -46,8 +46,10 @@ impl Choice {
             return None;
         }
         let mut read = published.clone();
-        // What follows of one metric needn't follow of another.
-        read.standing = Standing::Open;
+        // What follows of one metric needn't follow of another; what is lacking is lacking for both.
+        if !matches!(read.standing, Standing::Lacks(_)) {
+            read.standing = Standing::Open;
+        }
         read.metric = metric.unwrap_or(&published.metric).clone();
         read.against = against.or(published.against.as_ref()).cloned();
         Some(read)

@@ -113,6 +113,15 @@ pub enum Standing {
     Calibrates(Vec<String>),
     /// Why our value follows from what was put in.
     Follows(String),
+    /// What the text has and the scenario can't have, and what could turn the comparison.
+    Lacks(String),
+}
+
+impl Standing {
+    /// Whether our runs decide what is told.
+    pub const fn is_judged(&self) -> bool {
+        matches!(self, Self::Open | Self::Calibrates(_))
+    }
 }
 
 /// A published value: one metric of one policy.
@@ -198,7 +207,7 @@ pub enum Verdict {
     /// Ours follows from what was put in, or compares equal runs.
     #[serde(rename = "no information")]
     NoInformation,
-    /// Something that was put in was solved from the published value.
+    /// Something that was put in was solved from the published value, and it comes out.
     #[serde(rename = "calibrated")]
     Calibrated,
     /// The whole interval lies inside the tolerance, which the text can be read to.
@@ -210,7 +219,7 @@ pub enum Verdict {
     /// Our interval leaves open whether ours agrees, or nothing was measured.
     #[serde(rename = "unresolved")]
     Unresolved,
-    /// It depends on a choice that the text doesn't make.
+    /// It depends on a choice that the text doesn't make, or on what the text has and we lack.
     #[serde(rename = "undetermined")]
     Undetermined,
     /// Our whole interval excludes what would agree.
@@ -283,12 +292,22 @@ pub struct Ours {
 /// The *point of no effect* is zero for a change against another policy, one half for
 /// `jobs_improved_ratio`. A policy's own value, which is compared with no other, has none, and so
 /// no direction.
+///
+/// What was solved from the value holds by arrangement; where it doesn't hold all the same, it is
+/// judged as any other.
 pub fn judge(published: &Published, ours: Ours) -> Verdict {
-    match &published.standing {
-        Standing::Follows(_) => return Verdict::NoInformation,
-        Standing::Calibrates(_) => return Verdict::Calibrated,
-        Standing::Open if ours.equal_runs => return Verdict::NoInformation,
-        Standing::Open => {}
+    match (&published.standing, compared(published, ours)) {
+        (Standing::Follows(_), _) => Verdict::NoInformation,
+        (Standing::Lacks(_), _) => Verdict::Undetermined,
+        (Standing::Calibrates(_), Verdict::Holds) => Verdict::Calibrated,
+        (Standing::Calibrates(_) | Standing::Open, verdict) => verdict,
+    }
+}
+
+/// Judges `ours` as though nothing were known of how the published value came in.
+pub(crate) fn compared(published: &Published, ours: Ours) -> Verdict {
+    if ours.equal_runs {
+        return Verdict::NoInformation;
     }
     let Some(mean) = ours.mean else {
         return Verdict::Unresolved;

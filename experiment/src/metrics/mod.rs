@@ -215,6 +215,7 @@ const TABLE: &[(&str, Metric)] = &[
     ("queue_mean_packets", |v| v.queues().mean()),
     ("queue_p99_packets", |v| v.queues().percentile(99)),
     ("queue_max_packets", |v| v.queues().max()),
+    ("queue_last_packets", |v| v.last_queues().mean()),
     ("control_delay_mean_s", |v| v.reactions().mean()),
     ("control_delay_max_s", |v| v.reactions().max()),
     ("rate_flows_count", |v| {

@@ -206,6 +206,12 @@ impl<'a> View<'a> {
         self.run.queues.iter().flat_map(|queue| &queue.packets).map(|n| f64::from(*n)).collect()
     }
 
+    /// The last sample of each queue that is watched, in packets.
+    pub(super) fn last_queues(&self) -> Sample {
+        let last = self.run.queues.iter().filter_map(|queue| queue.packets.last());
+        last.map(|n| f64::from(*n)).collect()
+    }
+
     /// Control delays, s.
     pub(super) fn reactions(&self) -> Sample {
         self.run.reactions.iter().map(|span| span.as_secs_f64()).collect()

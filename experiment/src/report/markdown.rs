@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::files::{WriteError, write_whole};
-use crate::published::Verdict;
+use crate::published::{Published, Verdict};
 use crate::reproduce::{ChoiceResult, FigureResult, Measure, Reproduction};
 
 use super::results;
@@ -119,19 +119,10 @@ impl Reproduction {
         for figure in figures() {
             page += &section(figure);
         }
-        let mut untried: Vec<(&str, Vec<&str>)> = Vec::new();
-        for (figure, what) in figures().flat_map(|f| f.untried.iter().map(move |what| (f, what))) {
-            match untried.iter_mut().find(|(other, _)| other == what) {
-                Some((_, numbers)) => numbers.push(&figure.number),
-                None => untried.push((what, vec![&figure.number])),
-            }
-        }
-        if !untried.is_empty() {
-            page += "\n## Left open, and not tried\n\n";
-        }
-        for (what, numbers) in untried {
-            page += &format!("* {} (figures {})\n", cell(what), numbers.join(", "));
-        }
+        page += &listed("The text says it, and the setup has it not", figures(), |f| {
+            f.lacking.as_slice()
+        });
+        page += &listed("Left open, and not tried", figures(), |f| f.untried.as_slice());
         page
     }
 
@@ -150,6 +141,8 @@ impl Reproduction {
         let values: Vec<_> = figures.iter().flat_map(|figure| &figure.measures).collect();
         let (rules, values): (Vec<&Measure>, Vec<_>) =
             values.into_iter().partition(|measure| measure.published.is_by_rule());
+        let (numbers, orders): (Vec<&Measure>, Vec<_>) =
+            values.into_iter().partition(|measure| measure.published.claim.size().is_some());
         let count = |all: &[&Measure], verdict| all.iter().filter(|m| m.verdict == verdict).count();
         let counted = |all: &[&Measure]| {
             format!(
@@ -163,11 +156,19 @@ impl Reproduction {
             words.lines().map(|line| format!("  {line}\n")).collect()
         });
         let mut line = format!(
-            "* [{text}](results/{text}.md), figures: {}.\n  Of {} published values {}.",
+            "* [{text}](results/{text}.md), figures: {}.\n  Of {} published numbers {}.",
             if found.is_empty() { "none was judged".to_owned() } else { found.join("; ") },
-            values.len(),
-            counted(&values),
+            numbers.len(),
+            counted(&numbers),
         );
+        if !orders.is_empty() {
+            line += &format!(
+                " Orders without a number: {}, of which {} hold in direction, {} differ.",
+                orders.len(),
+                count(&orders, Verdict::DirectionHolds),
+                count(&orders, Verdict::Differs)
+            );
+        }
         if !rules.is_empty() {
             line += &format!(
                 " Rules of ours make {} more of its words: {}.",
@@ -197,15 +198,15 @@ impl Reproduction {
             .to_owned();
         table += &format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
         let figures: Vec<Verdict> = self.counted().map(|figure| figure.verdict).collect();
-        let values = |by_rule: bool| {
+        let values = |is: fn(&Published) -> bool| {
             let all = self.counted().flat_map(|figure| &figure.measures);
-            let of = all.filter(|measure| measure.published.is_by_rule() == by_rule);
-            of.map(|measure| measure.verdict).collect()
+            all.filter(|one| is(&one.published)).map(|one| one.verdict).collect()
         };
         let rows = [
             ("figures", figures),
-            ("published values", values(false)),
-            ("values by our rules", values(true)),
+            ("published numbers", values(|p| !p.is_by_rule() && p.claim.size().is_some())),
+            ("published orders", values(|p| !p.is_by_rule() && p.claim.size().is_none())),
+            ("values by our rules", values(Published::is_by_rule)),
         ];
         for (name, verdicts) in rows {
             let count = |verdict| verdicts.iter().filter(|&&other| other == verdict).count();
@@ -214,6 +215,32 @@ impl Reproduction {
         }
         table
     }
+}
+
+/// A list with a heading of what is said `of` each of `figures`, with the numbers of those that it is said
+/// of; nothing where nothing is.
+fn listed<'a>(
+    heading: &str,
+    figures: impl Iterator<Item = &'a FigureResult>,
+    of: fn(&FigureResult) -> &[String],
+) -> String {
+    let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
+    for figure in figures {
+        for what in of(figure) {
+            match said.iter_mut().find(|(other, _)| other == what) {
+                Some((_, numbers)) => numbers.push(&figure.number),
+                None => said.push((what, vec![&figure.number])),
+            }
+        }
+    }
+    let mut list = String::new();
+    if !said.is_empty() {
+        list += &format!("\n## {heading}\n\n");
+    }
+    for (what, numbers) in said {
+        list += &format!("* {} (figures {})\n", cell(what), numbers.join(", "));
+    }
+    list
 }
 
 fn section(figure: &FigureResult) -> String {

@@ -76,8 +76,13 @@ fn section(figure: &FigureResult) -> String {
     for choice in &figure.choices {
         html += &chosen(choice);
     }
-    for untried in &figure.untried {
-        html += &format!("<p class=\"source\">Left open, and not tried: {}</p>\n", escape(untried));
+    for (what, all) in [
+        ("The text says it, and the setup has it not", &figure.lacking),
+        ("Left open, and not tried", &figure.untried),
+    ] {
+        for one in all {
+            html += &format!("<p class=\"source\">{what}: {}</p>\n", escape(one));
+        }
     }
     html + "</section>\n"
 }

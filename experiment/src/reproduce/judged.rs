@@ -1,6 +1,6 @@
 //! Our values beside the published ones, by figure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use document::Setting;
 use serde::ser::SerializeMap;
@@ -11,7 +11,7 @@ use super::runs::{Measured, PolicyMeasured};
 use crate::choice::{Choice, Rule};
 use crate::figure::Figure;
 use crate::metrics::{Metrics, Sample, Unit, human};
-use crate::published::{Published, Standing, Verdict, judge};
+use crate::published::{Ours, Published, Standing, Verdict, compared, judge};
 use crate::result::{Origin, RunResult};
 
 /// All figures that were reproduced. As JSON the list of them.
@@ -52,6 +52,9 @@ pub struct FigureResult {
     /// What the text leaves open, and nothing else was tried.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub untried: Vec<String>,
+    /// What the text says and the scenarios have not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lacking: Vec<String>,
     /// The figure whose published values these are once more, from other input: not counted again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_values_as: Option<String>,
@@ -90,29 +93,36 @@ impl Measure {
         }
     }
 
+    /// The verdict under a value of a choice, where it tells something. Beside runs that differ by
+    /// their seeds one run, whatever the seed, tells nothing: it has no interval.
+    fn telling(&self) -> Option<Verdict> {
+        let differ = self.same_seeds.as_ref().is_some_and(|stands| !stands.one_run);
+        let tells = self.ours.is_some() && self.verdict != Verdict::Unresolved;
+        (tells && !(self.one_run && differ)).then_some(self.verdict)
+    }
+
     /// The verdict under a value of a choice, where it counts: where what stands could tell as much
     /// on the same seeds, and tells something else.
     fn weight(&self) -> Option<Verdict> {
-        let told = self.ours.filter(|_| self.verdict != Verdict::Unresolved)?;
+        let told = self.telling()?;
         let Some(stands) = &self.same_seeds else {
-            return Some(self.verdict);
+            return Some(told);
         };
-        let apart = stands.ours.is_some_and(|ours| {
+        let apart = stands.ours.zip(self.ours).is_some_and(|(stands_at, ours)| {
             let reach = stands.interval.unwrap_or_default() + self.interval.unwrap_or_default();
-            (ours - told).abs() > reach
+            (stands_at - ours).abs() > reach
         });
         let counts = match stands.verdict {
             Verdict::Unresolved => apart,
-            verdict => verdict != self.verdict,
+            verdict => verdict != told,
         };
-        counts.then_some(self.verdict)
+        counts.then_some(told)
     }
 
     /// Whether what stands gives the same numbers on the same seeds.
     fn is_untouched(&self) -> bool {
-        // Of two results one may come from the cache, which keeps all but the last digit.
         let near = |one: Option<f64>, other: Option<f64>| match (one, other) {
-            (Some(one), Some(other)) => (one - other).abs() <= 1e-12 * one.abs().max(other.abs()),
+            (Some(one), Some(other)) => is_near(one, other),
             (one, other) => one == other,
         };
         self.same_seeds.as_ref().is_some_and(|stands| {
@@ -145,6 +155,9 @@ pub struct Measure {
     /// Of a value that was tried: what stands, on the same seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_seeds: Option<SameSeeds>,
+    /// Whether its repetitions are one run, whatever the seed.
+    #[serde(skip)]
+    pub one_run: bool,
 }
 
 /// What stands, in as many repetitions as something else was tried.
@@ -157,6 +170,9 @@ pub struct SameSeeds {
     pub interval: Option<f64>,
     /// The verdict on it.
     pub verdict: Verdict,
+    /// Whether its repetitions are one run, whatever the seed.
+    #[serde(skip)]
+    pub one_run: bool,
 }
 
 /// A choice that the text doesn't make, and our values under what else was possible.
@@ -266,6 +282,7 @@ impl FigureResult {
             reason: String::new(),
             notes: String::new(),
             untried: Vec::new(),
+            lacking: Vec::new(),
             same_values_as: None,
             panels: Vec::new(),
         };
@@ -278,9 +295,13 @@ impl FigureResult {
             let mut tell =
                 |what: String| said.push((prefix.trim_end_matches(": ").to_owned(), what));
             figure.same_values_as = panel.figure.same_values_as.clone().or(figure.same_values_as);
-            for untried in &panel.untried {
-                if !figure.untried.contains(untried) {
-                    figure.untried.push(untried.clone());
+            for (all, own) in
+                [(&mut figure.untried, &panel.untried), (&mut figure.lacking, &panel.lacking)]
+            {
+                for what in own {
+                    if !all.contains(what) {
+                        all.push(what.clone());
+                    }
                 }
             }
             if let Some(missing) = &panel.missing {
@@ -419,35 +440,59 @@ fn tried(
                 Some(PointPlan { units, ..point.clone() })
             });
             let stands = all_of(&stands.collect::<Vec<_>>()).unwrap_or_default();
-            for Measure { name, ours, interval, verdict, .. } in stands {
+            for Measure { name, ours, interval, verdict, one_run, .. } in stands {
                 let of = all.iter_mut().find(|one| one.name == name);
                 of.into_iter().for_each(|one| {
-                    one.same_seeds = Some(SameSeeds { ours, interval, verdict });
+                    one.same_seeds = Some(SameSeeds { ours, interval, verdict, one_run });
                 });
             }
         }
-        all.retain(|one| !matches!(one.published.standing, Standing::Follows(_)));
+        all.retain(|one| one.published.standing.is_judged());
         choice.tried.push(TriedResult { name: value.name.clone(), measures: all, failed });
     }
+    // What counts: the position of a value, and the name of a row.
+    let mut counted: BTreeSet<(usize, String)> = BTreeSet::new();
     for (measure, joint) in measures.iter_mut().zip(joint) {
         // What was put in tells nothing under any value.
         let before = measure.as_chosen.unwrap_or(measure.verdict);
         let are_equal =
             before == Verdict::NoInformation && measure.published.standing == Standing::Open;
         let may_change = before.decides() || are_equal || before == Verdict::Unresolved;
-        let values = plan.choice.tried.iter().zip(&choice.tried);
-        let others = values.filter_map(|(value, tried)| {
+        // What follows may contradict the text all the same.
+        let ours = Ours {
+            mean: measure.ours,
+            half: measure.interval.unwrap_or_default(),
+            ..Ours::default()
+        };
+        let contradicts = matches!(measure.published.standing, Standing::Follows(_))
+            && compared(&measure.published, ours) == Verdict::Differs;
+        let values = plan.choice.tried.iter().zip(&choice.tried).enumerate();
+        let others = values.filter_map(|(position, (value, tried))| {
             // Of another metric it may tell something.
             if value.is_other_runs() && !value.is_other_reading() && !may_change {
                 return None;
             }
             let name = name(prefix, &plan.choice.read(value, &measure.published)?);
-            let verdict = match tried.measures.iter().find(|one| one.name == name)?.weight()? {
+            let one = tried.measures.iter().find(|one| one.name == name)?;
+            // What can't tell anything by itself contradicts nothing, and values may contradict each
+            // other.
+            let told = match before {
+                Verdict::Unresolved => one.telling(),
+                _ => one.weight(),
+            };
+            let verdict = match told? {
                 verdict if verdict.decides() => verdict,
+                // As it would have to, where it was solved.
+                Verdict::Calibrated => Verdict::Holds,
                 Verdict::NoInformation if are_equal => Verdict::NoInformation,
                 // Of equal runs nothing that was published is true.
                 _ => Verdict::Differs,
             };
+            if contradicts && verdict == Verdict::Differs {
+                // It agrees by neither reading.
+                return None;
+            }
+            counted.insert((position, name));
             Some((&tried.name, verdict))
         });
         let others: Vec<(&String, Verdict)> =
@@ -484,14 +529,17 @@ fn tried(
             which.join(", ")
         );
     }
-    for (value, tried) in plan.choice.tried.iter().zip(&mut choice.tried) {
+    for (position, (value, tried)) in plan.choice.tried.iter().zip(&mut choice.tried).enumerate() {
         // Of other runs that are also read otherwise the table has what counts.
         let both = value.is_other_runs() && value.is_other_reading();
         if both {
             // It stands once already, under the runs.
             tried.failed.clear();
         }
-        tried.measures.retain(|one| !one.is_untouched() && (!both || one.weight().is_some()));
+        tried.measures.retain(|one| {
+            let counts = !both || counted.contains(&(position, one.name.clone()));
+            counts && !one.is_untouched()
+        });
     }
     choice
 }
@@ -563,7 +611,8 @@ fn measures(
     for (point, repetitions) in points {
         let here = here(panel, point);
         let metrics = repetitions.iter().map(|measured| metrics_of(measured));
-        measures.extend(told(&judged(panel, &here, metrics), &here, prefix));
+        let one_run = are_one_run(repetitions);
+        measures.extend(told(&judged(panel, &here, metrics), &here, prefix, one_run));
     }
     let Some((first, repetitions)) = points.first().filter(|_| varies) else {
         return measures;
@@ -574,12 +623,32 @@ fn measures(
         let along = points.iter().filter_map(|(_, all)| all.get(repetition).copied());
         average(&along.collect::<Vec<_>>())
     });
-    measures.extend(told(&judged(panel, &whole, averages), &whole, prefix));
+    let one_run = points.iter().all(|(_, repetitions)| are_one_run(repetitions));
+    measures.extend(told(&judged(panel, &whole, averages), &whole, prefix, one_run));
     measures
 }
 
-/// The verdict on each of `published`, in its order.
-fn told(result: &RunResult, published: &[Published], prefix: &str) -> Vec<Measure> {
+/// Whether all repetitions are one run, whatever the seed.
+fn are_one_run(repetitions: &Repetitions<'_>) -> bool {
+    let same = |one: &PolicyMeasured, other: &PolicyMeasured| {
+        one.metrics.len() == other.metrics.len()
+            && one.metrics.iter().all(|(name, value)| {
+                other.metrics.get(name).is_some_and(|other| is_near(*value, *other))
+            })
+    };
+    repetitions.windows(2).all(|two| {
+        let (one, other) = (&two[0].0, &two[1].0);
+        one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+    })
+}
+
+/// Whether two results are the same. One may come from the cache, which keeps all but the last digit.
+fn is_near(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1e-12 * one.abs().max(other.abs())
+}
+
+/// The verdict on each of `published`, in its order; `one_run`: of one run, whatever the seed.
+fn told(result: &RunResult, published: &[Published], prefix: &str, one_run: bool) -> Vec<Measure> {
     let measures = published.iter().filter_map(|published| {
         let policy = result.results.iter().find(|policy| policy.policy == published.policy)?;
         let key = published.key();
@@ -587,17 +656,23 @@ fn told(result: &RunResult, published: &[Published], prefix: &str) -> Vec<Measur
         let because = match &published.standing {
             Standing::Calibrates(paths) => format!("{} solved from it", were(paths)),
             Standing::Follows(why) => format!("it follows from {why}"),
+            Standing::Lacks(what) => format!(
+                "{} as it is here, which tells nothing of the text: it lacks {what}",
+                compared(published, ours).name()
+            ),
             Standing::Open if ours.equal_runs => "both runs are equal".to_owned(),
             Standing::Open => String::new(),
         };
+        let lacks = matches!(published.standing, Standing::Lacks(_));
         Some(Measure {
             name: name(prefix, published),
             ours: ours.mean,
             interval: policy.interval95.get(&key).copied(),
             verdict: judge(published, ours),
-            as_chosen: None,
+            as_chosen: lacks.then(|| compared(published, ours)),
             because,
             same_seeds: None,
+            one_run,
             published: published.clone(),
         })
     });

@@ -10,7 +10,7 @@ use document::{DocumentError, Override, Setting, text_of};
 use crate::choice::{Choice, Tried};
 use crate::figure::Figure;
 use crate::metrics;
-use crate::published::{Published, Standing};
+use crate::published::Published;
 use crate::scenario::{Content, Scenario};
 
 /// What to reproduce, and how.
@@ -99,6 +99,8 @@ pub struct PanelPlan {
     pub choices: Vec<ChoicePlan>,
     /// What the text leaves open, and nothing else was tried.
     pub untried: Vec<String>,
+    /// What the text says and the scenario has not.
+    pub lacking: Vec<String>,
     /// Why it can't be run.
     pub missing: Option<String>,
 }
@@ -239,6 +241,7 @@ impl Plan {
             points: Vec::new(),
             choices: Vec::new(),
             untried: scenario.untried.clone(),
+            lacking: scenario.lacking.clone(),
             missing: None,
         };
         let mut trace = None;
@@ -267,8 +270,7 @@ impl Plan {
         panel.points = self.points(&series, &points)?;
         let open: Vec<&Published> =
             panel.points.iter().flat_map(|point| &point.published).collect();
-        let open: Vec<_> =
-            open.into_iter().filter(|p| !matches!(p.standing, Standing::Follows(_))).collect();
+        let open: Vec<_> = open.into_iter().filter(|p| p.standing.is_judged()).collect();
         for choice in &scenario.choices {
             // Only what is judged: the points, and the policies, that something is published of.
             let open: Vec<_> = open.iter().copied().filter(|p| choice.is_of(p)).collect();

@@ -9,8 +9,18 @@ use std::path::{Path, PathBuf};
 use document::{Below, Document, DocumentError, Item, Node, Override, Table, text_of};
 
 /// Keys that affect how results are shown and judged, but not the results.
-const WITHOUT: [&str; 9] =
-    ["name", "title", "source", "testbed", "measures", "figure", "choice", "untried", "published"];
+const WITHOUT: [&str; 10] = [
+    "name",
+    "title",
+    "source",
+    "testbed",
+    "measures",
+    "figure",
+    "choice",
+    "untried",
+    "lacking",
+    "published",
+];
 
 /// The scenario `text`, called `file` in errors, over the testbed that it names, with `overrides`
 /// applied in order.
@@ -43,7 +53,7 @@ pub(super) fn document<'a>(
     let below = Below { file: below, text: shared };
     Document::read_above(
         Some(below),
-        &[("choice", "about"), ("untried", "")],
+        &[("choice", "about"), ("untried", ""), ("lacking", "")],
         file,
         text,
         overrides,

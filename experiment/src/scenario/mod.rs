@@ -88,6 +88,8 @@ pub struct Scenario {
     pub choices: Vec<Choice>,
     /// What the text leaves open, and nothing else was tried.
     pub untried: Vec<String>,
+    /// What the text says and the scenario has not, since it can't.
+    pub lacking: Vec<String>,
     /// Values published for the scenario as it is, without those of other points of a figure's
     /// axis.
     pub published: Vec<Published>,
@@ -135,6 +137,7 @@ impl Scenario {
     const LATEST: Span = Span::from_secs(3_600_000);
     const MOST_CAPTURES: usize = 64;
     const MOST_UNTRIED: usize = 64;
+    const MOST_LACKING: usize = 64;
 
     /// Reads the scenario file at `path` and applies `overrides` in order.
     ///
@@ -240,6 +243,8 @@ impl Scenario {
             root.or("choice", Vec::new(), |v| choice::read(v, &policies, &applications, &figures))?;
         let untried = root.tables("untried", Self::MOST_UNTRIED)?;
         let untried = untried.iter().map(choice::said).collect::<Result<_, _>>()?;
+        let lacking = root.tables("lacking", Self::MOST_LACKING)?;
+        let lacking = lacking.iter().map(choice::said).collect::<Result<_, _>>()?;
         let mut published = root.or("published", Vec::new(), |v| {
             published::read(v, &policies, &applications, &figures, &document)
         })?;
@@ -269,6 +274,7 @@ impl Scenario {
             figures,
             choices,
             untried,
+            lacking,
             published,
             measures,
         })

@@ -1,8 +1,11 @@
 //! `[[published]]`: values that the text reports, to be compared with ours.
 
+use std::collections::BTreeSet;
+
 use document::fields::{Fields, Value, unknown};
 use document::{Document, DocumentError};
 
+use super::choice::said;
 use super::policy::PolicySpec;
 use crate::figure::Figure;
 use crate::metrics;
@@ -94,6 +97,20 @@ pub(super) fn read(
         }
         all.push(published);
     }
+    let solved = |one: &Published| match &one.standing {
+        Standing::Calibrates(paths) => Some(paths.clone()),
+        _ => None,
+    };
+    let from: Vec<Vec<String>> = all.iter().filter_map(solved).collect();
+    let settings: BTreeSet<&String> = from.iter().flatten().collect();
+    if from.len() > settings.len() {
+        return Err(value.error(format_args!(
+            "has {} values that calibrate {} settings; no more values can be arranged than settings \
+             are solved: remove calibrates from the others, which are then judged",
+            from.len(),
+            settings.len()
+        )));
+    }
     Ok(all)
 }
 
@@ -141,13 +158,15 @@ fn standing(fields: &mut Fields<'_>, document: &Document<'_>) -> Result<Standing
         paths.collect::<Result<Vec<_>, _>>()
     })?;
     let follows = fields.optional("follows_from", |v| Ok((v.text()?.to_owned(), v.clone())))?;
-    match (solved, follows) {
-        (Some(_), Some((_, value))) => {
-            Err(value.error("and calibrates exclude each other; keep one"))
+    let lacks = fields.optional("lacks", |v| Ok((said(v)?, v.clone())))?;
+    match (solved, follows, lacks) {
+        (None, None, None) => Ok(Standing::Open),
+        (Some(paths), None, None) => Ok(Standing::Calibrates(paths)),
+        (None, Some((why, _)), None) => Ok(Standing::Follows(why)),
+        (None, None, Some((what, _))) => Ok(Standing::Lacks(what)),
+        (_, Some((_, value)), _) | (_, _, Some((_, value))) => {
+            Err(value.error("calibrates, follows_from and lacks exclude each other; keep one"))
         }
-        (Some(paths), None) => Ok(Standing::Calibrates(paths)),
-        (None, Some((why, _))) => Ok(Standing::Follows(why)),
-        (None, None) => Ok(Standing::Open),
     }
 }
 

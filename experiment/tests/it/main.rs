@@ -13,3 +13,4 @@ mod reproduce;
 mod result;
 mod scenario;
 mod store;
+mod verdicts;

@@ -75,6 +75,7 @@ fn every_metric_by_hand() {
         ("queue_mean_packets", 3.0),
         ("queue_p99_packets", 6.0),
         ("queue_max_packets", 6.0),
+        ("queue_last_packets", 3.0),
         ("control_delay_mean_s", 80e-6),
         ("control_delay_max_s", 90e-6),
         // 4, 8, 4.8 and 0.8 Mbit/s: 17.6² / (4 · (16 + 64 + 23.04 + 0.64)).

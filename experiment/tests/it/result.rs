@@ -272,11 +272,17 @@ fn what_was_put_in_tells_nothing() {
     let agrees = change(-0.2, 0.05);
     let solved = Standing::Calibrates(vec!["workload.operator.truck.size".into()]);
     let follows = Standing::Follows("the sizes".into());
-    for (standing, expected) in [(solved, Verdict::Calibrated), (follows, Verdict::NoInformation)] {
+    let lacks = Standing::Lacks("long cables".into());
+    let [nothing, open] = [Verdict::NoInformation, Verdict::Undetermined];
+    for (standing, expected) in [
+        // Where it doesn't come out nothing was arranged.
+        (solved, [Verdict::Calibrated, Verdict::Differs]),
+        (follows, [nothing, nothing]),
+        (lacks, [open, open]),
+    ] {
         let figure = Published { standing, ..agrees.clone() };
-        for mean in [-0.2, 0.5] {
-            assert_eq!(verdict(&figure, mean, 0.01), expected);
-        }
+        let judged = [-0.2, 0.5].map(|mean| verdict(&figure, mean, 0.01));
+        assert_eq!(judged, expected);
     }
     assert!(Verdict::ALL.iter().filter(|verdict| verdict.decides()).count() == 3);
 }

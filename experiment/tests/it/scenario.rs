@@ -294,6 +294,17 @@ fn a_published_value_says_how_exactly_it_can_be_read_and_of_what_size_it_is() {
     assert_eq!(solved, Standing::Calibrates(vec!["workload.job.0.flow.0.size".into()]));
     let follows = one(&format!("{SIZE}follows_from = \"the sizes\"\n")).standing;
     assert_eq!(follows, Standing::Follows("the sizes".into()));
+    let lacks = one(&format!("{SIZE}lacks = \"long cables\"\n")).standing;
+    assert_eq!(lacks, Standing::Lacks("long cables".into()));
+    // As many values can be arranged as settings are solved.
+    let pair = |second: &str| {
+        let first = told(&format!("{SIZE}calibrates = [\"workload.job.0.flow.0.size\"]\n"));
+        let other = TOLD.replace("jct_mean_s", "jct_p95_s");
+        format!("{first}{other}{SIZE}calibrates = [\"{second}\"]\n")
+    };
+    assert!(read(&pair("topology.hosts"), &[]).is_ok());
+    let error = refusal(&pair("workload.job.0.flow.0.size"), &[]);
+    assert!(error.contains("published: has 2 values that calibrate 1 settings"), "{error}");
     for (more, fault) in [
         ("value = -0.2\n", "published[0].tolerance: is missing"),
         (
@@ -316,6 +327,8 @@ fn a_published_value_says_how_exactly_it_can_be_read_and_of_what_size_it_is() {
             "value = 1\ntolerance = 1\ncalibrates = [\"topology.hosts\"]\nfollows_from = \"it\"\n",
             "exclude each other",
         ),
+        ("value = 1\ntolerance = 1\nlacks = \"it\"\nfollows_from = \"it\"\n", "exclude each other"),
+        ("value = 1\ntolerance = 1\nlacks = \"\"\n", "published[0].lacks: is empty"),
     ] {
         let error = refusal(&told(more), &[]);
         assert!(error.starts_with("s.toml:") && error.contains(fault), "{more}: {error}");

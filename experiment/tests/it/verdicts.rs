@@ -1,0 +1,159 @@
+//! What decides a verdict, and what doesn't: choices, single runs, what is solved and what is lacking.
+#![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use watermaster_experiment::Verdict;
+use watermaster_experiment::report::render_results;
+use watermaster_experiment::reproduce::{
+    FigureResult, Measured, Plan, PointPlan, PolicyMeasured, Reproduction, Selection,
+};
+
+use crate::reproduce::{AXIS, BASE, Desk, OPEN};
+
+/// What each run gives, by its position in a plan.
+type Results = Vec<Result<Measured, String>>;
+
+/// Has the runs of `points` give `means` of completion times, by repetition, and a whole that takes as
+/// long or `whole`, in seconds.
+fn put(
+    results: &mut [Result<Measured, String>],
+    points: &[PointPlan],
+    means: &[f64],
+    whole: Option<f64>,
+) {
+    for point in points {
+        for (unit, mean) in point.units.iter().zip(means) {
+            let of = |policy: &str| PolicyMeasured {
+                policy: policy.into(),
+                metrics: [("fct_mean_s", *mean), ("makespan_s", whole.unwrap_or(*mean))]
+                    .map(|(metric, value)| (metric.to_owned(), value))
+                    .into(),
+                samples: BTreeMap::new(),
+            };
+            results[*unit] = Ok(Measured(vec![of("tcp"), of("fifo")]));
+        }
+    }
+}
+
+/// The plan of the scenario `text`, and no result.
+fn plan(text: &str) -> (Plan, Results) {
+    let desk = Desk::new();
+    fs::write(desk.0.path().join("scenarios/text/axis.toml"), text).unwrap();
+    let plan = desk.plan(&Selection::default());
+    let results = vec![Err("not run".to_owned()); plan.units.len()];
+    (plan, results)
+}
+
+fn scenario(figure: &str) -> String {
+    format!("name = \"axis\"\ntitle = \"t\"\n{BASE}{figure}")
+}
+
+/// The figure when three runs that stand take `stands`, those of 101 KB `as_much`, and those of 10 KB `less`.
+/// Published are 8.5 ms ± 1 ms.
+fn open(stands: [f64; 3], as_much: [f64; 3], less: [f64; 3]) -> FigureResult {
+    let axis = AXIS.replace("seeds = 2", "seeds = 3");
+    let (plan, mut results) = plan(&scenario(&format!("{axis}{OPEN}")));
+    let panel = &plan.figures[0].panels[0];
+    put(&mut results, &panel.points, &stands, None);
+    for (points, means) in panel.choices[0].tried.iter().zip([as_much, less]) {
+        put(&mut results, points, &means, None);
+    }
+    Reproduction::new(&plan, &results, false).figures.remove(0)
+}
+
+#[test]
+fn values_that_contradict_each_other_leave_open_what_by_itself_cannot_be_told() {
+    let wide = [0.004, 0.009, 0.006];
+    let figure = open(wide, [0.0085, 0.0086, 0.0085], [0.002, 0.0021, 0.0019]);
+    let one = &figure.measures[0];
+    assert_eq!((one.verdict, one.as_chosen), (Verdict::Undetermined, Some(Verdict::Unresolved)));
+    assert!(one.because.ends_with("otherwise as much: holds, less: differs"), "{}", one.because);
+    // Of two that agree with each other neither decides.
+    let figure = open(wide, [0.003, 0.0031, 0.0029], [0.002, 0.0021, 0.0019]);
+    let one = &figure.measures[0];
+    assert_eq!((one.verdict, one.as_chosen), (Verdict::Unresolved, None), "{}", one.because);
+}
+
+#[test]
+fn a_single_run_beside_runs_that_differ_decides_nothing() {
+    let (varied, single) = ([0.0085, 0.0086, 0.0084], [0.002; 3]);
+    let figure = open(varied, varied, single);
+    assert_eq!((figure.measures[0].verdict, figure.measures[0].as_chosen), (Verdict::Holds, None));
+    let shown = &figure.choices[0].tried[1].measures;
+    assert_eq!(shown.len(), 3, "it is shown all the same");
+    // One whose repetitions differ does, and so does one where nothing differs by its seed.
+    for (stands, less) in [(varied, [0.002, 0.0021, 0.002]), ([0.0085; 3], single)] {
+        let figure = open(stands, stands, less);
+        assert_eq!(figure.measures[0].verdict, Verdict::Undetermined, "{stands:?}, {less:?}");
+    }
+}
+
+/// Published are 8.5 ms ± 1 ms, of a flow or of the whole.
+#[test]
+fn what_follows_and_agrees_by_no_reading_stays_without_information() {
+    let follows = AXIS.replace("error = 0.001 }", "error = 0.001 }\nfollows_from = \"sizes\"");
+    let choice = "[[choice]]\nabout = \"of what times are\"\nstands = \"a flow\"\nrule = \"plainest\"\n\
+                  why = \"it is short\"\n\
+                  tried = [{ name = \"all\", metric = { fct_mean_s = \"makespan_s\" } }]\n";
+    let (plan, mut results) = plan(&scenario(&format!("{follows}{choice}")));
+    for (mean, whole, verdict) in [
+        (0.03, 0.04, Verdict::NoInformation),
+        (0.03, 0.0085, Verdict::Undetermined),
+        (0.0085, 0.04, Verdict::Undetermined),
+    ] {
+        put(&mut results, &plan.figures[0].panels[0].points, &[mean; 2], Some(whole));
+        let figure = Reproduction::new(&plan, &results, false).figures.remove(0);
+        assert_eq!(figure.measures[0].verdict, verdict, "{mean}, {whole}");
+    }
+}
+
+#[test]
+fn what_the_setup_lacks_is_told_and_decided_by_no_run() {
+    let lacks = AXIS.replace("error = 0.001 }", "error = 0.001 }\nlacks = \"long cables\"");
+    let text = format!("lacking = [\"cables of a mile\"]\n{}", scenario(&format!("{lacks}{OPEN}")));
+    let (plan, mut results) = plan(&text);
+    let panel = &plan.figures[0].panels[0];
+    for points in [&panel.points, &panel.choices[0].tried[0], &panel.choices[0].tried[1]] {
+        put(&mut results, points, &[0.0085, 0.0086], None);
+    }
+    let reproduction = Reproduction::new(&plan, &results, false);
+    let figure = &reproduction.figures[0];
+    let one = &figure.measures[0];
+    assert_eq!((one.verdict, one.as_chosen), (Verdict::Undetermined, Some(Verdict::Holds)));
+    assert!(one.because.ends_with("it lacks long cables"), "{}", one.because);
+    let mut tried = figure.choices[0].tried.iter().flat_map(|tried| &tried.measures);
+    assert!(!tried.any(|row| row.name == one.name), "no value decides it");
+    let page = reproduction.text_markdown("text", "");
+    let heading =
+        "## The text says it, and the setup has it not\n\n* cables of a mile (figures 10)\n";
+    assert!(page.contains(heading), "{page}");
+    assert!(render_results(&reproduction, "").contains("the setup has it not: cables of a mile"));
+}
+
+/// What was solved is no result, and is named where results that matter are left out. What is an order is
+/// counted apart from what has a number.
+#[test]
+fn what_is_solved_is_left_out_of_the_results_that_matter_and_orders_are_counted_apart() {
+    let solved =
+        AXIS.replace("error = 0.001 }", "error = 0.001 }\ncalibrates = [\"workload.bytes\"]");
+    let order = "[[published]]\npolicy = \"fifo\"\nmetric = \"makespan_s\"\nagainst = \"tcp\"\n\
+                 direction = \"less\"\n";
+    let shorter = "[[published]]\npolicy = \"tcp\"\nmetric = \"makespan_s\"\nvalue = 1\n\
+                   reading = { from = \"text\", error = 0 }\nheadline = true\n";
+    let (plan, mut results) = plan(&scenario(&format!("{solved}\n{order}{shorter}")));
+    put(&mut results, &plan.figures[0].panels[0].points, &[0.0085, 0.0086], None);
+    let reproduction = Reproduction::new(&plan, &results, false);
+    let verdict = reproduction.figures[0].measures[0].verdict;
+    assert_eq!(verdict, Verdict::Calibrated);
+    let page = reproduction.markdown("");
+    for words in [
+        "Of 4 published numbers 1 hold, 0 hold in direction, 2 differ. Orders without a number: 1, of \
+         which 0 hold in direction, 0 differ.",
+        "says nothing of the text: text 10 (calibrated).",
+        "| published orders | 0 |",
+    ] {
+        assert!(page.contains(words), "no {words} in\n{page}");
+    }
+}
