@@ -131,6 +131,9 @@ pub struct Published {
     pub at: Option<Setting>,
     /// What is claimed.
     pub claim: Claim,
+    /// Of an order without a size: the least effect that *much* more or less takes by our rule; 0
+    /// where the text doesn't say much.
+    pub least: f64,
     /// On which sides of a value ours may lie.
     pub bound: Bound,
     /// Largest distance from the published value, in the metric's unit, at which ours still holds;
@@ -165,12 +168,20 @@ impl Published {
         self.reading.is_some_and(|reading| reading.from == ReadFrom::Rule)
     }
 
-    /// For people, with bound and tolerance: `at least −20.0 % ± 5.0 %`, or `less`.
+    /// For people, with bound and tolerance: `at least −20.0 % ± 5.0 %`, or `less`, or `less, by 10.0 %
+    /// at least (our rule)`.
     pub fn shown(&self) -> String {
-        let Claim::Size(value) = self.claim else {
-            return self.claim.direction().unwrap_or_default().to_owned();
-        };
         let key = self.key();
+        let Claim::Size(value) = self.claim else {
+            let direction = self.claim.direction().unwrap_or_default();
+            return match self.least > 0.0 {
+                true => format!(
+                    "{direction}, by {} at least (our rule)",
+                    Unit::of(&key).show(self.least)
+                ),
+                false => direction.to_owned(),
+            };
+        };
         let bound = self.bound.name().map(|name| format!("{name} ")).unwrap_or_default();
         let tolerance = Unit::of(&key).show(self.tolerance);
         let rule = if self.is_by_rule() { " (our rule)" } else { "" };
@@ -314,8 +325,8 @@ pub fn judge(published: &Published, ours: Ours) -> Verdict {
     let value = match published.claim {
         Claim::Size(value) => value,
         // An order without a size: there is nothing that could hold.
-        Claim::More => return directed(1.0, 0.0, f64::INFINITY),
-        Claim::Less => return directed(-1.0, 0.0, f64::INFINITY),
+        Claim::More => return directed(1.0, published.least, f64::INFINITY),
+        Claim::Less => return directed(-1.0, published.least, f64::INFINITY),
     };
     // Decimal tolerances aren't exact in binary: without slack 0.3 ± 0.1 would exclude 0.2.
     let slack = f64::EPSILON * 4.0 * value.abs().max(mean.abs());

@@ -196,6 +196,9 @@ fn claimed<S: Serializer>(published: &Published, to: S) -> Result<S::Ok, S::Erro
         Some(direction) => keys.serialize_entry("direction", direction)?,
         None => keys.serialize_entry("tolerance", &published.tolerance)?,
     }
+    if published.least > 0.0 {
+        keys.serialize_entry("least", &published.least)?;
+    }
     if let Some(reading) = &published.reading {
         keys.serialize_entry("reading", reading)?;
     }

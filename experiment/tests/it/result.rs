@@ -225,6 +225,27 @@ fn an_order_without_a_size_has_a_direction_at_best() {
     }
 }
 
+#[test]
+fn much_takes_what_our_rule_says() {
+    let much = |claim, least| Published { claim, least, reading: None, ..change(0.0, 0.0) };
+    for (claim, least, mean, half, expected) in [
+        (Claim::Less, 0.1, -0.1, 0.05, Verdict::DirectionHolds),
+        (Claim::Less, 0.1, -0.9, 0.1, Verdict::DirectionHolds),
+        (Claim::Less, 0.1, -0.15, 0.2, Verdict::Unresolved),
+        (Claim::Less, 0.1, -0.05, 0.06, Verdict::Unresolved),
+        // What excludes much of it differs, whatever it says of a little.
+        (Claim::Less, 0.1, -0.05, 0.04, Verdict::Differs),
+        (Claim::Less, 0.1, 0.002, 0.006, Verdict::Differs),
+        (Claim::More, 0.5, 0.49, 0.001, Verdict::Differs),
+        (Claim::More, 0.5, 0.51, 0.001, Verdict::DirectionHolds),
+    ] {
+        let much = much(claim, least);
+        assert_eq!(verdict(&much, mean, half), expected, "{much:?}, {mean} ± {half}");
+    }
+    assert_eq!(much(Claim::Less, 0.1).shown(), "less, by 10.0 % at least (our rule)");
+    assert_eq!(much(Claim::Less, 0.0).shown(), "less");
+}
+
 /// The 21 rows of the results at f59ec77 that were said to hold for their means, and whose intervals reach
 /// outside the tolerance: metric, published, tolerance, ours, half of its interval, the verdict.
 const REACHED_OUT: &[(&str, f64, f64, f64, f64, Verdict)] = {
