@@ -380,6 +380,16 @@ impl ChoiceResult {
         }
     }
 
+    /// What it is about, what stands and why, in a sentence or two.
+    pub fn told(&self) -> String {
+        let Self { about, stands, rule, why, .. } = self;
+        let opening = match rule {
+            Rule::Reduced => format!("The text says {about}, which isn't run."),
+            Rule::Text | Rule::Tools | Rule::Plainest => format!("The text doesn't say {about}."),
+        };
+        format!("{opening} Here: {stands} ({}: {why}).", rule.shown())
+    }
+
     fn is_as(&self, other: &Self) -> bool {
         let names = |choice: &Self| choice.tried.iter().map(|t| t.name.clone()).collect::<Vec<_>>();
         self.about == other.about && self.stands == other.stands && names(self) == names(other)
