@@ -30,12 +30,6 @@ ELSEWHERE = {
         "On the trace": STUDY,
         "On the generator": STUDY,
         "Where we differ, and why": STUDY,
-        # The trace squeezed to load 1.5, of which nothing is published: `reproduce phurti --trace` draws it.
-        "-3.0 ± 9.7": "load 1.5",
-        "-13.9 ± 16.4": "load 1.5",
-        "-3.7 ± 10.3": "load 1.5",
-        "-1.3 ± 9.9": "load 1.5",
-        "51.7 ± 21.8": "load 1.5",
     },
     "sdtcp.md": {"7 ± 7": "senders-200.toml, of which nothing is published"},
     "sicc.md": {

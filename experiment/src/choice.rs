@@ -101,12 +101,18 @@ pub enum Rule {
     Tools,
     /// It adds the least.
     Plainest,
+    /// The text says otherwise, and more than can be run.
+    Reduced,
 }
 
 impl Rule {
     /// The word for each, as in scenarios.
-    pub const NAMED: &[(&str, Self)] =
-        &[("text", Self::Text), ("tools", Self::Tools), ("plainest", Self::Plainest)];
+    pub const NAMED: &[(&str, Self)] = &[
+        ("text", Self::Text),
+        ("tools", Self::Tools),
+        ("plainest", Self::Plainest),
+        ("reduced", Self::Reduced),
+    ];
 
     /// For people.
     pub const fn shown(self) -> &'static str {
@@ -114,6 +120,7 @@ impl Rule {
             Self::Text => "the text says so elsewhere",
             Self::Tools => "its authors' tools do so",
             Self::Plainest => "the plainest",
+            Self::Reduced => "what can be run",
         }
     }
 }

@@ -140,6 +140,9 @@ pub struct Published {
     pub at: Option<Setting>,
     /// What is claimed.
     pub claim: Claim,
+    /// Of an order without a size: the least effect that *much* more or less takes by our rule; 0
+    /// where the text doesn't say much.
+    pub least: f64,
     /// On which sides of a value ours may lie.
     pub bound: Bound,
     /// Largest distance from the published value, in the metric's unit, at which ours still holds;
@@ -174,12 +177,20 @@ impl Published {
         self.reading.is_some_and(|reading| reading.from == ReadFrom::Rule)
     }
 
-    /// For people, with bound and tolerance: `at least −20.0 % ± 5.0 %`, or `less`.
+    /// For people, with bound and tolerance: `at least −20.0 % ± 5.0 %`, or `less`, or `less, by 10.0 %
+    /// at least (our rule)`.
     pub fn shown(&self) -> String {
-        let Claim::Size(value) = self.claim else {
-            return self.claim.direction().unwrap_or_default().to_owned();
-        };
         let key = self.key();
+        let Claim::Size(value) = self.claim else {
+            let direction = self.claim.direction().unwrap_or_default();
+            return match self.least > 0.0 {
+                true => format!(
+                    "{direction}, by {} at least (our rule)",
+                    Unit::of(&key).show(self.least)
+                ),
+                false => direction.to_owned(),
+            };
+        };
         let bound = self.bound.name().map(|name| format!("{name} ")).unwrap_or_default();
         let tolerance = Unit::of(&key).show(self.tolerance);
         let rule = if self.is_by_rule() { " (our rule)" } else { "" };
@@ -213,7 +224,7 @@ pub enum Verdict {
     /// The whole interval lies inside the tolerance, which the text can be read to.
     #[serde(rename = "holds")]
     Holds,
-    /// There is an effect on the published side, and of half of the published size at least.
+    /// There is an effect on the published side, of half of the published size at least and twice of it at most.
     #[serde(rename = "direction holds")]
     DirectionHolds,
     /// Our interval leaves open whether ours agrees, or nothing was measured.
@@ -287,7 +298,8 @@ pub struct Ours {
 /// Judges `ours`, our value of the published metric.
 ///
 /// What agrees lies within the tolerance, or has an effect on the published side of half of the
-/// published size at least. Where the interval neither agrees nor excludes that, our runs can't tell.
+/// published size at least and twice of it at most, or without a most where a bound is open. Where the
+/// interval neither agrees nor excludes that, our runs can't tell.
 ///
 /// The *point of no effect* is zero for a change against another policy, one half for
 /// `jobs_improved_ratio`. A policy's own value, which is compared with no other, has none, and so
@@ -314,16 +326,16 @@ pub(crate) fn compared(published: &Published, ours: Ours) -> Verdict {
     };
     let (low, high) = (mean - ours.half, mean + ours.half);
     let neutral = published.no_effect();
-    // On the side of `side`, of a size that is `least` or more; nothing where there are no sides.
-    let directed = |side: f64, least: f64| {
+    // On the side of `side`, of a size from `least` to `largest`; nothing where there are no sides.
+    let directed = |side: f64, least: f64, largest: f64| {
         let Some(neutral) = neutral.filter(|_| side != 0.0) else {
             return Verdict::Differs;
         };
         let effect = |value: f64| (value - neutral) * side.signum();
         let (near, far) = (effect(low).min(effect(high)), effect(low).max(effect(high)));
-        if near > 0.0 && effect(mean) >= least {
+        if near > 0.0 && (least..=largest).contains(&effect(mean)) {
             Verdict::DirectionHolds
-        } else if far > 0.0 && far >= least {
+        } else if far > 0.0 && far >= least && near <= largest {
             Verdict::Unresolved
         } else {
             Verdict::Differs
@@ -332,8 +344,8 @@ pub(crate) fn compared(published: &Published, ours: Ours) -> Verdict {
     let value = match published.claim {
         Claim::Size(value) => value,
         // An order without a size: there is nothing that could hold.
-        Claim::More => return directed(1.0, 0.0),
-        Claim::Less => return directed(-1.0, 0.0),
+        Claim::More => return directed(1.0, published.least, f64::INFINITY),
+        Claim::Less => return directed(-1.0, published.least, f64::INFINITY),
     };
     // Decimal tolerances aren't exact in binary: without slack 0.3 ± 0.1 would exclude 0.2.
     let slack = f64::EPSILON * 4.0 * value.abs().max(mean.abs());
@@ -348,7 +360,13 @@ pub(crate) fn compared(published: &Published, ours: Ours) -> Verdict {
         return Verdict::Holds;
     }
     let told = neutral.map_or(0.0, |neutral| value - neutral);
-    match directed(told, told.abs() / 2.0) {
+    let is_open = match published.bound {
+        Bound::Both => false,
+        Bound::AtLeast => told > 0.0,
+        Bound::AtMost => told < 0.0,
+    };
+    let largest = if is_open { f64::INFINITY } else { told.abs() * 2.0 };
+    match directed(told, told.abs() / 2.0, largest) {
         Verdict::Differs if low <= most && high >= least => Verdict::Unresolved,
         verdict => verdict,
     }

@@ -171,6 +171,7 @@ const TABLE: &[(&str, Metric)] = &[
         Some((all.variation()? * all.mean()?).powi(2))
     }),
     ("fct_normalized_p99_ratio", |v| v.fct_normalized().percentile(99)),
+    ("fct_slotted_mean_ratio", |v| v.fct_slotted().mean()),
     ("flow_rate_jain_ratio", |v| v.rate_normalized().jain()),
     ("sender_throughput_jain_ratio", |v| v.sender_delivered().jain()),
     ("goodput_bps", |v| v.goodput()),

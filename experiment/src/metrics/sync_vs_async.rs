@@ -24,9 +24,19 @@ pub(super) enum Place {
 impl View<'_> {
     /// Completion times over those of the same flows in an otherwise empty network.
     pub(super) fn fct_normalized(&self) -> Sample {
-        let flows = self.run.flows.iter().zip(&self.run.host_queues.ideal);
-        let ratios = flows.filter_map(|(flow, ideal)| {
-            Some(FlowRecord::completion(flow)?.as_secs_f64() / ideal.as_secs_f64())
+        self.fct_over(&self.run.host_queues.ideal)
+    }
+
+    /// The same, where under timeslots that network has them too.
+    pub(super) fn fct_slotted(&self) -> Sample {
+        let queues = &self.run.host_queues;
+        self.fct_over(if queues.granted { &queues.slotted } else { &queues.ideal })
+    }
+
+    /// Completion times over those of `empty`, by flow.
+    fn fct_over(&self, empty: &[Span]) -> Sample {
+        let ratios = self.run.flows.iter().zip(empty).filter_map(|(flow, empty)| {
+            Some(FlowRecord::completion(flow)?.as_secs_f64() / empty.as_secs_f64())
         });
         ratios.collect()
     }

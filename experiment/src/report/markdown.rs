@@ -278,13 +278,7 @@ fn section(figure: &FigureResult) -> String {
 
 /// A choice with our values under what else was possible.
 fn chosen(choice: &ChoiceResult) -> String {
-    let mut page = format!(
-        "\nThe text doesn't say {}. Here: {} ({}: {}).\n",
-        cell(&choice.about),
-        cell(&choice.stands),
-        choice.rule.shown(),
-        cell(&choice.why)
-    );
+    let mut page = format!("\n{}\n", cell(&choice.told()));
     page += "\n| instead | measure | published | ours | verdict | what stands, same seeds |\n|---|---|---|---|---|---|\n";
     for tried in &choice.tried {
         let name = cell(&tried.name);

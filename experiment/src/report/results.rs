@@ -89,13 +89,7 @@ fn section(figure: &FigureResult) -> String {
 
 /// A choice with our values under what else was possible.
 fn chosen(choice: &ChoiceResult) -> String {
-    let mut html = format!(
-        "<p class=\"source\">The text doesn't say {}. Here: {} ({}: {}). Instead:</p>\n",
-        escape(&choice.about),
-        escape(&choice.stands),
-        choice.rule.shown(),
-        escape(&choice.why)
-    );
+    let mut html = format!("<p class=\"source\">{} Instead:</p>\n", escape(&choice.told()));
     html += &table(choice.tried.iter().flat_map(|tried| {
         tried.measures.iter().map(|measure| (format!("{}: {}", tried.name, measure.name), measure))
     }));

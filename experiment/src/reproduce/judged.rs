@@ -212,6 +212,9 @@ fn claimed<S: Serializer>(published: &Published, to: S) -> Result<S::Ok, S::Erro
         Some(direction) => keys.serialize_entry("direction", direction)?,
         None => keys.serialize_entry("tolerance", &published.tolerance)?,
     }
+    if published.least > 0.0 {
+        keys.serialize_entry("least", &published.least)?;
+    }
     if let Some(reading) = &published.reading {
         keys.serialize_entry("reading", reading)?;
     }
@@ -396,6 +399,16 @@ impl ChoiceResult {
             why: choice.why.clone(),
             tried: Vec::new(),
         }
+    }
+
+    /// What it is about, what stands and why, in a sentence or two.
+    pub fn told(&self) -> String {
+        let Self { about, stands, rule, why, .. } = self;
+        let opening = match rule {
+            Rule::Reduced => format!("The text says {about}, which isn't run."),
+            Rule::Text | Rule::Tools | Rule::Plainest => format!("The text doesn't say {about}."),
+        };
+        format!("{opening} Here: {stands} ({}: {why}).", rule.shown())
     }
 
     fn is_as(&self, other: &Self) -> bool {

@@ -43,13 +43,7 @@ impl Reproduction {
 
 /// A choice with our values under what else was possible.
 fn chosen(choice: &ChoiceResult) -> String {
-    let mut text = printable(&format!(
-        "The text doesn't say {}; here {} ({}: {}).",
-        choice.about,
-        choice.stands,
-        choice.rule.shown(),
-        choice.why
-    ));
+    let mut text = printable(&choice.told());
     text.push('\n');
     let mut table = new_table(None);
     table.set_header([

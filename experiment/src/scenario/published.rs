@@ -59,6 +59,10 @@ pub(super) fn read(
         })?;
         let reading = fields.optional("reading", |v| read_reading(v))?;
         let claim = claim(&mut fields)?;
+        let least = fields.or("least", 0.0, |v| match claim.size() {
+            Some(_) => Err(v.error("goes with a direction, and a value is a size; remove one")),
+            None => v.number(0.0..=MOST_VALUE),
+        })?;
         let needs_tolerance = claim.size().is_some() && reading.is_none();
         let tolerance = match reading {
             _ if needs_tolerance => fields.need("tolerance", "0.1")?.number(0.0..=MOST_VALUE)?,
@@ -74,6 +78,7 @@ pub(super) fn read(
             against,
             at,
             claim,
+            least,
             bound: fields.or("bound", Bound::Both, |v| v.choice(BOUNDS))?,
             tolerance,
             reading,
@@ -84,8 +89,9 @@ pub(super) fn read(
             headline: fields.or("headline", false, Value::flag)?,
         };
         sized(&fields, &published)?;
-        if published.is_by_rule() && published.note.trim().is_empty() {
-            let what = "a rule of ours makes the value; say which in note";
+        let is_ruled = published.is_by_rule() || published.least > 0.0;
+        if is_ruled && published.note.trim().is_empty() {
+            let what = "a rule of ours makes the size; say which in note";
             return Err(fields.error(what));
         }
         fields.done()?;

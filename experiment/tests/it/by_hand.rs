@@ -143,6 +143,8 @@ pub fn by_hand() -> Outcome {
     let completions = vec![tuples];
     let host_queues = HostQueueRecord {
         ideal: [1, 1, 5, 1].map(Span::from_secs).to_vec(),
+        slotted: [2, 1, 5, 1].map(Span::from_secs).to_vec(),
+        granted: true,
         latency: [1, 2, 6].map(Span::from_millis).to_vec(),
     };
     let end = ms(13_000);

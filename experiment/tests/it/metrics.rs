@@ -53,6 +53,8 @@ fn every_metric_by_hand() {
         ("fct_normalized_cv_ratio", (2.0_f64 / 9.0).sqrt() / (7.0 / 3.0)),
         ("fct_normalized_variance_ratio", 2.0 / 9.0),
         ("fct_normalized_p99_ratio", 3.0),
+        // 2, 3 and 10 s over 2, 1 and 5 s: 1, 3 and 2.
+        ("fct_slotted_mean_ratio", 2.0),
         // Of 1/2, 1/3 and 1/2.
         ("flow_rate_jain_ratio", (16.0 / 9.0) / (3.0 * 22.0 / 36.0)),
         // One host has sent 10 MB and another 1 MB: 11² / (2 · (100 + 1)).

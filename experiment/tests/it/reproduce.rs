@@ -11,10 +11,11 @@ use tempfile::TempDir;
 use watermaster_experiment::metrics::Summary;
 use watermaster_experiment::report::render_results;
 use watermaster_experiment::reproduce::{
-    Cache, Measure, Measured, Plan, PointPlan, PolicyMeasured, Reproduction, Selection, Work,
+    Cache, ChoiceResult, Measure, Measured, Plan, PointPlan, PolicyMeasured, Reproduction,
+    Selection, Work,
 };
 use watermaster_experiment::scenario::Scenario;
-use watermaster_experiment::{Ours, Published, Standing, Verdict, judge};
+use watermaster_experiment::{Ours, Published, Rule, Standing, Verdict, judge};
 
 pub(crate) const BASE: &str = r#"
 source = "A text, section 1"
@@ -412,6 +413,14 @@ fn a_verdict_that_a_choice_decides_is_undetermined() {
             assert!(told.contains(words), "no {words} in\n{told}");
         }
     }
+    // Of what the text does say, and can't be run, nobody is told that it doesn't.
+    let choice = &reproduction.figures[0].choices[0];
+    assert!(choice.told().starts_with("The text doesn't say how much is sent. Here: "));
+    let reduced = ChoiceResult { rule: Rule::Reduced, ..choice.clone() }.told();
+    assert!(
+        reduced.starts_with("The text says how much is sent, which isn't run. Here: "),
+        "{reduced}"
+    );
 }
 
 /// Completion times follow from what was put in, by the scenario's word; the time of the whole doesn't.

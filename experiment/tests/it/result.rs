@@ -166,12 +166,23 @@ fn what_holds_lies_inside_the_tolerance_with_its_whole_interval() {
 }
 
 #[test]
-fn a_direction_excludes_no_effect_and_has_half_of_the_published_effect() {
+fn a_direction_excludes_no_effect_and_has_from_half_to_twice_the_published_effect() {
     let improved = |value| figure("smsf", "jobs_improved_ratio", value, 0.02);
+    // Without a reading nothing holds, so that the direction is all there is.
+    let bound = |bound| Published { bound, reading: None, ..change(-0.2, 0.05) };
     for (figure, mean, half, expected) in [
         (change(-0.2, 0.05), -0.25, 0.0, Verdict::Holds),
         (change(-0.2, 0.05), -0.25, 0.01, Verdict::DirectionHolds),
-        (change(-0.2, 0.05), -0.9, 0.1, Verdict::DirectionHolds),
+        (change(-0.2, 0.05), -0.4, 0.1, Verdict::DirectionHolds),
+        // More than twice of it, which the interval excludes or doesn't.
+        (change(-0.2, 0.05), -0.41, 0.05, Verdict::Unresolved),
+        (change(-0.2, 0.05), -0.9, 0.1, Verdict::Differs),
+        (change(0.45, 0.005), 1.359, 0.347, Verdict::Differs),
+        (change(9.0, 5.0), 17.9, 0.1, Verdict::DirectionHolds),
+        (change(9.0, 5.0), 70.0, 5.0, Verdict::Differs),
+        // A bound has no most where it is open.
+        (bound(Bound::AtMost), -0.9, 0.1, Verdict::DirectionHolds),
+        (bound(Bound::AtLeast), -0.9, 0.1, Verdict::Differs),
         (change(-0.2, 0.05), -0.1, 0.09, Verdict::DirectionHolds),
         // No effect isn't excluded, nor what is published.
         (change(-0.2, 0.05), -0.1, 0.1, Verdict::Unresolved),
@@ -212,6 +223,27 @@ fn an_order_without_a_size_has_a_direction_at_best() {
     ] {
         assert_eq!(verdict(&order(claim), mean, half), expected, "{claim:?}, {mean} ± {half}");
     }
+}
+
+#[test]
+fn much_takes_what_our_rule_says() {
+    let much = |claim, least| Published { claim, least, reading: None, ..change(0.0, 0.0) };
+    for (claim, least, mean, half, expected) in [
+        (Claim::Less, 0.1, -0.1, 0.05, Verdict::DirectionHolds),
+        (Claim::Less, 0.1, -0.9, 0.1, Verdict::DirectionHolds),
+        (Claim::Less, 0.1, -0.15, 0.2, Verdict::Unresolved),
+        (Claim::Less, 0.1, -0.05, 0.06, Verdict::Unresolved),
+        // What excludes much of it differs, whatever it says of a little.
+        (Claim::Less, 0.1, -0.05, 0.04, Verdict::Differs),
+        (Claim::Less, 0.1, 0.002, 0.006, Verdict::Differs),
+        (Claim::More, 0.5, 0.49, 0.001, Verdict::Differs),
+        (Claim::More, 0.5, 0.51, 0.001, Verdict::DirectionHolds),
+    ] {
+        let much = much(claim, least);
+        assert_eq!(verdict(&much, mean, half), expected, "{much:?}, {mean} ± {half}");
+    }
+    assert_eq!(much(Claim::Less, 0.1).shown(), "less, by 10.0 % at least (our rule)");
+    assert_eq!(much(Claim::Less, 0.0).shown(), "less");
 }
 
 /// The 21 rows of the results at f59ec77 that were said to hold for their means, and whose intervals reach
@@ -407,10 +439,10 @@ fn a_published_value_may_compare_with_any_policy_and_be_a_bound() {
     let (change, verdict) = ours(against(-0.4286, Bound::Both));
     assert!((change - (5.0 / 8.75 - 1.0)).abs() < 1e-12, "{change}");
     assert_eq!(verdict, Verdict::Holds);
-    assert_eq!(ours(against(-0.2, Bound::Both)).1, Verdict::DirectionHolds);
+    assert_eq!(ours(against(-0.25, Bound::Both)).1, Verdict::DirectionHolds);
     assert_eq!(ours(against(0.2, Bound::Both)).1, Verdict::Differs);
     assert_eq!(ours(against(-0.2, Bound::AtMost)).1, Verdict::Holds);
-    assert_eq!(ours(against(-0.2, Bound::AtLeast)).1, Verdict::DirectionHolds);
+    assert_eq!(ours(against(-0.25, Bound::AtLeast)).1, Verdict::DirectionHolds);
     // Of a policy that didn't run nothing is said.
     let other =
         Published { against: Some("fifo".into()), ..figure("smsf", "jct_mean_s", 1.0, 1.0) };

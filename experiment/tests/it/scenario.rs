@@ -290,6 +290,8 @@ fn a_published_value_says_how_exactly_it_can_be_read_and_of_what_size_it_is() {
     assert_eq!((published.reading, published.tolerance), (Some(text), 0.05));
     assert_eq!(one(&format!("{SIZE}tolerance = 0.01\n")).tolerance, 0.01);
     assert_eq!(one("direction = \"less\"\n").claim, Claim::Less);
+    let much = one("direction = \"less\"\nleast = 0.1\nnote = \"much less: 10 %\"\n");
+    assert_eq!((much.claim, much.least), (Claim::Less, 0.1));
     let solved = one(&format!("{SIZE}calibrates = [\"workload.job.0.flow.0.size\"]\n")).standing;
     assert_eq!(solved, Standing::Calibrates(vec!["workload.job.0.flow.0.size".into()]));
     let follows = one(&format!("{SIZE}follows_from = \"the sizes\"\n")).standing;
@@ -314,6 +316,11 @@ fn a_published_value_says_how_exactly_it_can_be_read_and_of_what_size_it_is() {
         ("value = 0\nbound = \"at most\"\ntolerance = 0.1\n", "direction = \"more\" or \"less\""),
         ("value = -0.2\ndirection = \"less\"\n", "published[0].value: goes with a size"),
         ("direction = \"lower\"\n", "published[0].direction: \"lower\" is unknown"),
+        (
+            "value = -0.2\ntolerance = 0.1\nleast = 0.1\n",
+            "published[0].least: goes with a direction",
+        ),
+        ("direction = \"less\"\nleast = 0.1\n", "a rule of ours makes the size; say which"),
         (
             "value = 1\nreading = { from = \"memory\", error = 1 }\n",
             "reading.from: \"memory\" is unknown",

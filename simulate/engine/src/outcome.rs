@@ -141,6 +141,11 @@ pub struct QueueRecord {
 pub struct HostQueueRecord {
     /// By [`FlowId`]: the flow's completion time in an otherwise empty network.
     pub ideal: Vec<Span>,
+    /// The same where each packet waits for a timeslot of its own, in which its host's link carries a
+    /// full one.
+    pub slotted: Vec<Span>,
+    /// Whether timeslots were granted.
+    pub granted: bool,
     /// Of each packet that arrived: time since it left its host queue.
     pub latency: Vec<Span>,
 }

@@ -93,9 +93,10 @@ impl World {
         let flow = &mut self.flows[place as usize];
         let (id, src, dst, size) = (flow.id, flow.source, flow.destination, flow.size);
         let path = self.wires.ways[2 * place as usize].0;
-        let (packets, bytes, ideal) = self.packets(id, size, &path);
+        let (packets, bytes, [ideal, slotted]) = self.packets(id, size, &path);
         let Some(queues) = &mut self.host_queues else { return };
         queues.record.ideal.push(Span::from_nanos(ideal));
+        queues.record.slotted.push(Span::from_nanos(slotted));
         let number = queues.place(src, dst).unwrap_or_else(|| {
             queues.queues.push(Queue {
                 src,
@@ -122,22 +123,28 @@ impl World {
     }
 
     /// The number of packets of a flow of `size` octets, their frame octets, and its completion
-    /// time in an empty network, ns.
-    fn packets(&self, id: FlowId, size: u64, path: &Path) -> (u32, u64, u64) {
-        let (mut packets, mut bytes, mut left, mut last) = (0, 0, size, 0);
-        let mut free = [0; 16];
+    /// times in an empty network, ns: where all are sent at once, and where each waits for its slot.
+    fn packets(&self, id: FlowId, size: u64, path: &Path) -> (u32, u64, [u64; 2]) {
+        let full = u64::from(self.transport.mss) + u64::from(self.transport.header);
+        let (slot, _) = self.wires.links.times((path[0] & !SPECIAL) as usize, full);
+        let (mut packets, mut bytes, mut left) = (0, 0, size);
+        let (mut last, mut free) = ([0; 2], [[0; 16]; 2]);
         while left > 0 {
             let payload = u64::from(self.payload(id, packets)).min(left);
             let frame = payload + u64::from(self.transport.header);
+            last = [0, slot * u64::from(packets)];
+            for (last, free) in last.iter_mut().zip(&mut free) {
+                let links = free.iter_mut().zip(path).take_while(|(_, e)| **e != DELIVER);
+                for (free, element) in links {
+                    let (sent, delay) =
+                        self.wires.links.times((element & !SPECIAL) as usize, frame);
+                    *free = (*last).max(*free) + sent;
+                    *last = *free + delay;
+                }
+            }
             left -= payload;
             packets += 1;
             bytes += frame;
-            last = 0;
-            for (free, element) in free.iter_mut().zip(path).take_while(|(_, e)| **e != DELIVER) {
-                let (sent, delay) = self.wires.links.times((element & !SPECIAL) as usize, frame);
-                *free = last.max(*free) + sent;
-                last = *free + delay;
-            }
         }
         (packets, bytes, last)
     }
@@ -248,7 +255,8 @@ impl World {
         dst: NodeId,
         via: Option<NodeId>,
     ) {
-        let Some(queues) = &self.host_queues else { return };
+        let Some(queues) = &mut self.host_queues else { return };
+        queues.record.granted = true;
         let Some(number) = queues.place(src, dst) else { return };
         let detours = &queues.queues[number].detours;
         let known = via.and_then(|via| detours.iter().find(|(over, _)| *over == via));

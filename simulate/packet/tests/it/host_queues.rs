@@ -55,7 +55,12 @@ fn an_empty_network_takes_what_the_closed_form_says() {
         // A rate below the link's by rounding costs a nanosecond a packet.
         let extra = completion(&outcome, 0).saturating_sub(expected);
         assert!(completion(&outcome, 0) >= expected && extra <= Span::from_nanos(10), "{name}");
-        assert_eq!(outcome.host_queues.ideal, [ideal]);
+        // Full packets fill their slots.
+        assert_eq!(
+            (&outcome.host_queues.ideal[..], &outcome.host_queues.slotted[..]),
+            (&[ideal][..], &[ideal][..])
+        );
+        assert_eq!(outcome.host_queues.granted, name != "asy");
         assert_eq!(outcome.host_queues.latency, [ideal.saturating_sub(SLOT * 9); 10]);
     }
     // A message to the controller and one back come first.
@@ -108,6 +113,23 @@ fn the_ideal_is_what_a_flow_alone_takes() {
             let rounding = Span::from_nanos(outcome.host_queues.latency.len() as u64);
             let expected = ideal..=ideal + SLOT + rounding * 2;
             assert!(expected.contains(&(ours + rounding)), "{lengths:?}: {ours} for {ideal}");
+        }
+    }
+}
+
+/// In timeslots a flow alone takes a slot for each packet, whatever the packet's length.
+#[test]
+fn alone_in_timeslots_each_packet_has_its_slot() {
+    let topology = network();
+    for lengths in [Lengths::Bimodal, Lengths::Web, Lengths::Alternating] {
+        for to in ["h1", "h7"] {
+            let flow = job(0, Time::ZERO, host(&topology, "h0"), host(&topology, to), 46_000);
+            let outcome = under("syn", Transport { lengths, ..held() }, vec![flow], Span::ZERO);
+            let (ours, queues) = (completion(&outcome, 0), &outcome.host_queues);
+            let apart =
+                ours.saturating_sub(queues.slotted[0]).max(queues.slotted[0].saturating_sub(ours));
+            assert!(apart <= Span::from_nanos(10), "{lengths:?}: {ours} for {}", queues.slotted[0]);
+            assert!(queues.slotted[0] > queues.ideal[0], "{lengths:?}");
         }
     }
 }
