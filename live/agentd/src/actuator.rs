@@ -366,7 +366,14 @@ impl Actuator {
                 self.port(port)?.classify(&connection, class)
             }
             Operation::Cap { port: number, connection, caps } => {
-                self.port(number)?.cap(connection.as_ref(), caps)?;
+                let port = self.port(number)?;
+                // The kernel would leave its windows alone, and the cap be taken for one that is in force.
+                if let (Some(connection), Some(_)) = (connection, caps)
+                    && port.is_unscaled(&connection)?
+                {
+                    return Err(Error::Unscaled { connection });
+                }
+                port.cap(connection.as_ref(), caps)?;
                 if let (Some(_), Some(delays)) = (caps, &mut self.delays) {
                     delays.stands(number, now, connection);
                 }
@@ -501,6 +508,40 @@ mod tests {
         actuator.execute(end, &Operation::Sweep).unwrap();
         assert_eq!(ended(&mut actuator, end), (0, 0));
         assert_eq!(actuator.pacer.limits().unwrap(), []);
+        actuator.stop();
+    }
+
+    #[test]
+    fn a_cap_fails_for_a_connection_of_which_packets_passed_and_no_syn() {
+        let Some(rig) = Rig::new() else { return };
+        let mut actuator = attached(&rig);
+        actuator.execute(now(), &Operation::Renew { epoch: 1, lease: LEASE }).unwrap();
+        let end = |port| ([10, 0, 0, 1], port).into();
+        let connection = Some(Connection { source: end(1), destination: end(2) });
+        let some = Some(Cap { bytes: Bytes::new(3_000), floor_segments: 2 }.into());
+        let cap = |actuator: &mut Actuator, caps| {
+            actuator.execute(now(), &Operation::Cap { port: PORT, connection, caps })
+        };
+        // A packet of it over IPv4, without payload.
+        let passes = |actuator: &mut Actuator, flags: u8| {
+            let mut packet = [0; 54];
+            for (place, octet) in [(12, 8), (14, 0x45), (17, 40), (23, 6), (46, 0x50), (47, flags)]
+            {
+                packet[place] = octet;
+            }
+            packet[26..30].copy_from_slice(&[10, 0, 0, 1]);
+            packet[30..38].copy_from_slice(&[10, 0, 0, 1, 0, 1, 0, 2]);
+            actuator.port(PORT).unwrap().pass_out(&packet).unwrap();
+        };
+        let (syn, acknowledgement) = (2, 16);
+        cap(&mut actuator, some).expect("it may open yet");
+        passes(&mut actuator, acknowledgement);
+        let failed = cap(&mut actuator, some).unwrap_err();
+        let said = "the window scale of 10.0.0.1:1 to 10.0.0.1:2 is not known: ";
+        assert!(failed.starts_with(said), "{failed}");
+        cap(&mut actuator, None).expect("what stands there can end");
+        passes(&mut actuator, syn);
+        cap(&mut actuator, some).expect("it has opened");
         actuator.stop();
     }
 
