@@ -249,7 +249,8 @@ impl Client {
             self.state = State::Connecting;
             return Some(Action::Connect);
         }
-        if self.greeted && self.again.is_none_or(|at| at <= now) {
+        let is_due = !self.parked.is_empty() && self.again.is_none_or(|at| at <= now);
+        if is_due && self.greeted {
             self.unpark();
         }
         if !self.greeted || !self.waiting_any() {
