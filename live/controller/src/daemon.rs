@@ -94,8 +94,8 @@ fn notes(settings: &Settings) -> Vec<String> {
         return notes;
     }
     if control.tenants.is_empty() {
-        let open = "any application with a certificate may declare flows of all hosts; say by a [[tenant]] for each \
-                    which";
+        let open = "any application with a certificate may declare flows of all hosts; grant each its own by a \
+                    [[tenant]]";
         notes.push(open.to_owned());
     }
     let bound: BTreeSet<&str> = control.acting.iter().map(|(node, _)| node.as_str()).collect();
