@@ -30,13 +30,17 @@ pub type Certificates = Arc<RwLock<Option<Arc<ServerConfig>>>>;
 #[error("can't listen on {place}: {error}; {}", self.remedy())]
 pub struct ListenError {
     place: String,
+    is_path: bool,
     error: io::Error,
 }
 
 impl ListenError {
     fn remedy(&self) -> &'static str {
         match self.error.kind() {
-            io::ErrorKind::InvalidInput => "name a shorter path",
+            io::ErrorKind::InvalidInput if self.is_path => "name a shorter path",
+            io::ErrorKind::InvalidInput => {
+                "name an address of this machine; a link-local one takes the number of its interface: [fe80::1%2]:7443"
+            }
             io::ErrorKind::AddrNotAvailable => "name an address of this machine",
             _ => "is another controller running there?",
         }
@@ -57,7 +61,8 @@ pub enum Listener {
 /// It is taken, or not this machine's.
 pub async fn tcp(address: SocketAddr) -> Result<Listener, ListenError> {
     let listener = TcpListener::bind(address).await;
-    listener.map(Listener::Tcp).map_err(|error| ListenError { place: address.to_string(), error })
+    let wrong = |error| ListenError { place: address.to_string(), is_path: false, error };
+    listener.map(Listener::Tcp).map_err(wrong)
 }
 
 /// Listens on a path that its owner and group may use. A socket that a dead controller left is replaced.
@@ -65,7 +70,7 @@ pub async fn tcp(address: SocketAddr) -> Result<Listener, ListenError> {
 /// # Errors
 /// The path is taken by something else, or can't be made.
 pub fn unix(path: &Path) -> Result<Listener, ListenError> {
-    let wrong = |error| ListenError { place: path.display().to_string(), error };
+    let wrong = |error| ListenError { place: path.display().to_string(), is_path: true, error };
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(wrong)?;
     }
@@ -198,5 +203,19 @@ mod tests {
         assert!(refused.contains("is another controller running there?"), "{refused}");
         drop(first);
         assert!(unix(&path).is_ok(), "a dead controller's");
+    }
+
+    #[tokio::test]
+    async fn a_path_that_is_too_long_and_an_address_without_its_interface_have_a_remedy_each() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = unix(&folder.path().join("s".repeat(200))).err().unwrap().to_string();
+        assert!(refused.ends_with("; name a shorter path"), "{refused}");
+        let local: SocketAddr = "[fe80::1]:7443".parse().unwrap();
+        let Some(error) = tcp(local).await.err() else { panic!("{local} needs its interface") };
+        // Where there is no IPv6 the system says something else.
+        if error.error.kind() == io::ErrorKind::InvalidInput {
+            let refused = error.to_string();
+            assert!(refused.ends_with("number of its interface: [fe80::1%2]:7443"), "{refused}");
+        }
     }
 }
