@@ -1,8 +1,12 @@
 //! Switches: the model over TCP, and Open vSwitch where it is installed.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
 use openflow::{Config, Message, Side};
 use testing::openflow::Connected;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpSocket;
 use wire::client::{Address, connect};
 
 use crate::daemon::{Daemon, SMSF, certificates, config, shows};
@@ -76,5 +80,25 @@ async fn a_switch_with_the_certificate_of_another_is_refused() {
         if reason.contains("has gone without a word") {
             break;
         }
+    }
+}
+
+/// As behind a rack that loses its power.
+#[tokio::test]
+async fn the_log_tells_of_each_machine_whose_switch_goes_at_once_with_others() {
+    let mut daemon = Daemon::start(&config(SMSF));
+    let listens: SocketAddr = daemon.openflow.as_ref().unwrap().parse().unwrap();
+    let mut left: BTreeSet<String> = (2..12).map(|last| format!("127.0.0.{last}")).collect();
+    let mut open = Vec::new();
+    for machine in &left {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{machine}:0").parse().unwrap()).unwrap();
+        open.push(socket.connect(listens).await.unwrap());
+    }
+    drop(open);
+    while !left.is_empty() {
+        let said = daemon.hears("switch connection ended");
+        let from = said["from"].as_str().unwrap();
+        left.remove(from.split_once(':').unwrap().0);
     }
 }

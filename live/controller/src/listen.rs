@@ -134,6 +134,15 @@ impl Listener {
 #[derive(Clone, Copy, Debug)]
 pub struct From(pub Option<SocketAddr>);
 
+impl From {
+    /// Whom the log tells apart from others of whom it tells the same: who has proved who it is, and where nobody
+    /// `proves` that, each machine. Strangers are one.
+    pub fn apart(self, proves: bool, by: Option<&str>) -> Option<String> {
+        let machine = self.0.filter(|_| !proves).map(|from| from.ip().to_string());
+        by.map(str::to_owned).or(machine)
+    }
+}
+
 impl std::fmt::Display for From {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
@@ -203,6 +212,18 @@ mod tests {
         assert!(refused.contains("is another controller running there?"), "{refused}");
         drop(first);
         assert!(unix(&path).is_ok(), "a dead controller's");
+    }
+
+    #[test]
+    fn the_log_tells_apart_who_is_known_and_machines_where_nobody_is() {
+        let [one, again, other] =
+            ["10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:1"].map(|at| From(at.parse().ok()));
+        assert_eq!(one.apart(false, None), again.apart(false, None));
+        assert_ne!(one.apart(false, None), other.apart(false, None));
+        assert_eq!((one.apart(true, None), other.apart(true, None)), (None, None), "strangers");
+        let who = |from: From| from.apart(true, Some("switch s1"));
+        assert_eq!(who(one), who(other));
+        assert_ne!(who(one), one.apart(true, Some("switch s2")));
     }
 
     #[tokio::test]
