@@ -250,7 +250,8 @@ async fn once(
         }
     }
     let Some(Connection { lines, outgoing, heard, .. }) = open else { return GONE.to_owned() };
-    let mut moved = std::pin::pin!(settings.controllers.moved(config));
+    let controllers = settings.controllers.clone();
+    let mut moved = std::pin::pin!(controllers.moved(config));
     let mut reports = Vec::new();
     loop {
         if let Err(error) = reports.drain(..).try_for_each(|report| outgoing.tell(&report)) {
@@ -266,6 +267,8 @@ async fn once(
                         if let Err(lapse) = host.obey(&commands, &mut reports) {
                             return lapse.to_string();
                         }
+                        // A reload may add others, which are asked then who leads.
+                        settings.controllers.led_under(commands.epoch);
                     }
                     Ok(Ok(Some(Some(Said::Closing(reason))))) => return format!("{CLOSED}: {reason}"),
                     Ok(Ok(Some(None))) => {}
@@ -298,9 +301,10 @@ mod tests {
 
     use protocol::agent::{Command, Commands};
     use testing::wait::{PATIENCE, eventually};
-    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
+    use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
     use units::Rate;
+    use wire::controllers::Controllers;
 
     use super::*;
     use crate::rig::{LEASE, Rig, commands};
@@ -376,6 +380,41 @@ mod tests {
             }
             heard = controller => panic!("it goes on: {heard:?}"),
         }
+        host.stop();
+    }
+
+    /// Else one whose machine is cut off, and which closes nothing, would hold it.
+    #[tokio::test]
+    async fn a_controller_that_a_reload_adds_is_asked_who_leads() {
+        let Some(rig) = Rig::new() else { return };
+        let (listener, mut settings) = listening(&rig).await;
+        let mut host = Host::start(&settings).unwrap();
+        let mut open = None;
+        let _leads = tokio::select! {
+            why = once(&mut settings, None, &mut host, &mut open) => panic!("{why}"),
+            controller = async {
+                let mut controller = Controller::accept(&listener).await;
+                controller.tell(&commands(1, true, vec![])).await;
+                assert_eq!(controller.hear().await, Some(Report::Applied { epoch: 1, sequence: 1 }));
+                controller
+            } => controller,
+        };
+        let (follower, other) = listening(&rig).await;
+        let both = [&settings, &other].map(|of| of.controllers.leader().clone());
+        assert!(settings.controllers.change(Controllers::new(both.to_vec()).unwrap()));
+        let answers = async {
+            let (mut stream, _) = follower.accept().await.unwrap();
+            let mut asked = [0; 1024];
+            let read = stream.read(&mut asked).await.unwrap();
+            let body = r#"{"epoch":2,"here":false}"#;
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+            stream.write_all((head + body).as_bytes()).await.unwrap();
+            (stream, String::from_utf8_lossy(&asked[..read]).into_owned())
+        };
+        let both = async { tokio::join!(once(&mut settings, None, &mut host, &mut open), answers) };
+        let (why, (_stream, asked)) = timeout(PATIENCE, both).await.expect("nobody is asked");
+        assert_eq!(why, "another controller leads");
+        assert!(asked.contains("after=1&"), "{asked}");
         host.stop();
     }
 
