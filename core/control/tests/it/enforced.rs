@@ -429,7 +429,7 @@ fn foreign_connections_in_a_report_are_left_out_and_told() {
     );
 }
 
-/// However much of it can't be, and although it goes, another's is told.
+/// Also where it has gone; and however much one says that can't be, another's is told.
 #[test]
 fn what_an_agent_said_is_told_for_ten_minutes() {
     let (mut rig, _) = held();
