@@ -133,11 +133,6 @@ impl Controller {
         self.desired.touch(declared.connection);
         let windows = self.desired.take_windows(id);
         for connection in self.registry.carriers(&declared).collect::<Vec<_>>() {
-            for link in &windows {
-                self.agents.cap_window(&self.view, *link, Some(connection), None);
-            }
-            // Also where windows of all are capped: a switch has an entry for each flow.
-            self.switches.uncap_everywhere(&self.context, &connection);
             self.desired.touch(connection);
             if is_last {
                 self.registry.joins.part(&connection);
@@ -146,6 +141,8 @@ impl Controller {
             if goes_on {
                 self.hand_on(connection, &flow);
             }
+            // Also where it had no cap of its own: a switch has an entry for each connection.
+            self.cap_anew(&connection, &windows);
         }
     }
 

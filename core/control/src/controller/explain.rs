@@ -655,8 +655,16 @@ impl Answers<'_> {
         })
     }
 
+    /// The first of the flows that share a flow's connections: its windows are theirs.
+    fn first_beside<'a>(&'a self, id: FlowId, flow: &'a Flow) -> (FlowId, &'a Flow) {
+        let first = self.registry.sharing(&flow.selector).first();
+        let known = first.and_then(|first| Some((*first, self.registry.flow(*first)?)));
+        known.unwrap_or((id, flow))
+    }
+
     /// Windows and gaps that stand on a flow's path otherwise than is wanted there, and why each has not ended.
     fn windows_of_before(&self, id: FlowId, flow: &Flow) -> Vec<(String, Option<String>)> {
+        let (id, flow) = self.first_beside(id, flow);
         let mut all = Vec::new();
         for link in self.view.path(flow.ends, u64::from(id.0)) {
             let at = self.view.start(link);
@@ -702,6 +710,7 @@ impl Answers<'_> {
 
     /// The caps of a flow's window on its path, and gaps between acknowledgements: in words, and whether they stand.
     fn windows(&self, id: FlowId, flow: &Flow) -> impl Iterator<Item = (String, Standing)> + '_ {
+        let (id, flow) = self.first_beside(id, flow);
         let scale = flow.scale;
         let carriers: Vec<Connection> = self.registry.carriers(&flow.selector).collect();
         let (opened, since) = (flow.open, flow.since);

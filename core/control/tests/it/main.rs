@@ -1,6 +1,7 @@
 //! The controller as a machine, by what goes in and comes out.
 #![allow(clippy::unwrap_used)] // a test may panic
 
+mod caps;
 mod decide;
 mod enforced;
 mod forwarding;
