@@ -117,9 +117,7 @@ impl Controller {
     pub(super) fn tell_window(&mut self, link: LinkId, flow: Option<FlowId>, caps: Option<Caps>) {
         let caps = caps.filter(|_| !self.is_uncapped(link, flow));
         let is_told = match flow {
-            None if self.agent_caps(self.view.start(link)) => {
-                self.agents.cap_window(&self.view, link, None, caps)
-            }
+            None if self.agent_caps(link) => self.agents.cap_window(&self.view, link, None, caps),
             _ => self.cap_each(link, flow),
         };
         if !is_told && caps.is_some() {
@@ -153,10 +151,14 @@ impl Controller {
         path.into_iter().any(|link| self.desired.gap(link).is_some())
     }
 
-    /// Whether the agent of a node is to cap windows there: not one that can't beside a switch that can.
-    pub(super) fn agent_caps(&self, at: NodeId) -> bool {
+    /// Whether an agent is to cap windows where a link begins: beside a switch that can, not one that can't, or that
+    /// can't be told at which interface.
+    pub(super) fn agent_caps(&self, link: LinkId) -> bool {
+        let at = self.view.start(link);
+        let is_named = !self.view.links[link.index()].interface.is_empty();
         self.agents.acting_for(at).is_some_and(|(_, agent)| {
-            agent.capabilities.contains(&Capability::Windows) || !self.switches.caps_windows(at)
+            is_named && agent.capabilities.contains(&Capability::Windows)
+                || !self.switches.caps_windows(at)
         })
     }
 
@@ -168,10 +170,9 @@ impl Controller {
     /// Caps the window of each connection that a flow leads, or of each that goes over a link, where the link begins;
     /// whether somebody does.
     fn cap_each(&mut self, link: LinkId, flow: Option<FlowId>) -> bool {
-        let at = self.view.start(link);
-        let by_switch = self.switches.caps_windows(at);
+        let by_switch = self.switches.caps_windows(self.view.start(link));
         let is_first = flow.is_none_or(|id| self.registry.is_first(id));
-        if !is_first || !by_switch && !self.agent_caps(at) {
+        if !is_first || !by_switch && !self.agent_caps(link) {
             return false;
         }
         let of = match flow {
@@ -189,7 +190,7 @@ impl Controller {
     /// one does. A switch waits for the window's scale, without which the header can't be written.
     fn cap_connection(&mut self, link: LinkId, of: &Connection) -> bool {
         let (at, wanted) = (self.view.start(link), self.caps_in_force(link, of));
-        if self.agent_caps(at) {
+        if self.agent_caps(link) {
             self.switches.uncap(&self.context, at, of);
             // Of what is for all it is told once.
             let own = wanted.filter(|(_, is_own)| *is_own).map(|(caps, _)| caps);
@@ -224,11 +225,17 @@ impl Controller {
         Some(Does::Prepare(PrepareWindow { port, window_bytes, shift }))
     }
 
-    /// All windows are capped by who is to do so now: the number of a port may be known that caps wait for, or an agent
-    /// has come or gone that caps instead.
+    /// All windows are capped by who is to do so now: the number of a port may be known that caps wait for, or its name,
+    /// or an agent has come or gone that caps instead.
     fn cap_all(&mut self) {
         if !self.switches.cap_any_windows() {
             return;
+        }
+        for (link, flow, caps) in self.desired.all_windows() {
+            if flow.is_none() && self.agent_caps(link) {
+                let caps = Some(caps).filter(|_| !self.is_uncapped(link, None));
+                self.agents.cap_window(&self.view, link, None, caps);
+            }
         }
         for of in self.registry.connections().collect::<Vec<_>>() {
             self.cap_anew(&of, &[]);
@@ -508,7 +515,7 @@ impl Controller {
             let (node, interface) = name();
             all.commands.push(Command::Space { node, interface, gap_ns: Some(gap) });
         }
-        for (flow, caps) in self.desired.windows_at(link).filter(|_| self.agent_caps(node)) {
+        for (flow, caps) in self.desired.windows_at(link).filter(|_| self.agent_caps(link)) {
             if self.is_uncapped(link, flow) {
                 continue;
             }

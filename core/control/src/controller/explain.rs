@@ -721,7 +721,7 @@ impl Answers<'_> {
             let of = if is_own { carriers.iter().copied().map(Some).collect() } else { vec![None] };
             let at = self.view.start(link);
             let what = self.capping(&caps, self.view.node_name(at));
-            let standing = match self.agents.acting_for(at).filter(|_| self.agent_caps(at)) {
+            let standing = match self.agents.acting_for(at).filter(|_| self.agent_caps(link)) {
                 Some((_, agent)) => match worst(&of, |of| self.window_by_agent(agent, link, *of)) {
                     // It leaves windows alone whose scale it doesn't know. It was there when both
                     // SYNs passed, if the connection opened after it came.

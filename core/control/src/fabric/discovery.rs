@@ -53,7 +53,9 @@ impl Discovery<'_> {
             switch.ports.insert(number, PortView { up, speed, probed });
         }
         if let Some(link) = self.view.link_at(node, number) {
-            self.view.set_interface(link, port.name());
+            if self.view.set_interface(link, port.name()) {
+                self.rollout.make_due();
+            }
             self.view.links[link.index()].port_down = !up;
             self.refresh(link);
         }

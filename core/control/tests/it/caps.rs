@@ -86,6 +86,29 @@ fn complete(rig: &mut Rig, flow: &str) {
     rig.declare("app", done).unwrap();
 }
 
+/// It is found by probes, and named when its port changes next. The model of an agent's machine has no interfaces.
+#[test]
+fn a_switch_caps_until_its_agent_can_be_told_at_which_interface() {
+    let (mut rig, policy) = shared_by(1, |config| {
+        config.ports[..2].iter_mut().for_each(|cable| cable.port = None);
+        config.ports[0].interface.clear();
+    });
+    connect(&mut rig, "s0", &Capability::ALL);
+    assert_eq!(cap(&mut rig, &policy, Some(FIRST), Some(3_000)), 0);
+    let stands = |rig: &Rig| {
+        assert_eq!(capped(rig), BTreeMap::from([(1000, 3_000)]));
+        assert_eq!(rig.why("app", "job", 1).by, "a window of 3 kB at s0");
+    };
+    stands(&rig);
+    connect(&mut rig, "s1", &[Capability::Watching]);
+    stands(&rig);
+    rig.set_port(0, 1, true);
+    rig.pass(SECOND);
+    assert_eq!(capped(&rig), BTreeMap::new());
+    let failed = rig.why("app", "job", 1).flow.failed;
+    assert_eq!(failed.as_deref(), Some("no interface p1 of s0 is configured here"));
+}
+
 /// A tenant that declares its connection once more, or lets that flow end, takes no cap from it; nor does a new plan.
 #[test]
 fn a_connection_has_the_window_of_the_first_of_its_flows() {
