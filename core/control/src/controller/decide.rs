@@ -242,6 +242,13 @@ impl Controller {
         }
     }
 
+    /// Others may be to cap windows at these nodes, where any is.
+    pub(super) fn recap_at(&mut self, nodes: &[NodeId]) {
+        if nodes.iter().any(|node| self.switches.caps_windows(*node)) {
+            self.rollout.recap();
+        }
+    }
+
     /// Has the window of a connection capped as is wanted now, also where it `was` capped of its own, and at no switch
     /// beside its path.
     pub(super) fn cap_anew(&mut self, of: &Connection, was: &[LinkId]) {
@@ -314,7 +321,9 @@ impl Controller {
                     self.move_flows();
                     continue;
                 }
-                self.cap_all();
+                if self.rollout.take_recaps() {
+                    self.cap_all();
+                }
                 let watching = self.decider.watch().is_some();
                 self.rollout.plan(&self.switches, &self.view, watching);
             }

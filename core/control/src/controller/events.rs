@@ -169,6 +169,7 @@ impl Controller {
 
     fn switch_ready(&mut self, node: NodeId) {
         self.rollout.make_due();
+        self.recap_at(&[node]);
         if !self.switches.set_ready(&self.context, node) {
             return;
         }
