@@ -7,7 +7,7 @@ use protocol::application::Declaration;
 use units::Rate;
 
 use super::Controller;
-use crate::applications::declare::Announcement;
+use crate::applications::declare::{Announcement, Beside};
 use crate::applications::registry::Flow;
 use crate::applications::selector::Selector;
 use crate::message::Refusal;
@@ -23,7 +23,10 @@ impl Controller {
             self.counters.declarations_refused += 1;
             return Err(refusal);
         }
-        match self.registry.declare(&self.context, &self.view, application, declaration) {
+        let beside = |host| self.agents.beside(host);
+        let around = (&self.view, &beside as Beside<'_>);
+        let done = self.registry.declare(&self.context, around, application, declaration);
+        match done {
             Ok(announcement) => {
                 self.dispatch(announcement);
                 self.counters.declarations += 1;

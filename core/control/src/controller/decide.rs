@@ -1,7 +1,6 @@
 //! From what was observed to what actuators are told: the policy decides, what it wants is noted, and agents
 //! and switches are told what has changed. Whatever is decided goes this way, from [`Controller::decide`] on.
 
-use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -10,8 +9,8 @@ use model::{
 };
 use openflow::PortNo;
 use openflow::sdtcp::{CapWindow, PrepareWindow};
+use protocol::Connection;
 use protocol::agent::{Capability, Command};
-use protocol::{Connection, Process};
 use units::{Rate, Span};
 
 use super::Controller;
@@ -390,7 +389,7 @@ impl Controller {
             let Some((channel, agent)) = self.agents.acting_for(host) else {
                 continue;
             };
-            let processes = self.processes_of(&agent.hosts);
+            let processes = self.registry.sought(&self.view, &agent.hosts);
             self.agents.identify(channel, processes);
         }
     }
@@ -399,22 +398,9 @@ impl Controller {
     pub(super) fn identify_all(&mut self) {
         let agents = self.agents.with_hosts();
         for (channel, hosts) in agents {
-            let processes = self.processes_of(&hosts);
+            let processes = self.registry.sought(&self.view, &hosts);
             self.agents.identify(channel, processes);
         }
-    }
-
-    /// The processes that flows name at these hosts, and the control groups of tenants there.
-    fn processes_of(&self, hosts: &[NodeId]) -> Vec<Process> {
-        let named = hosts.iter().flat_map(|host| self.registry.processes.of(*host)).cloned();
-        let tenants = hosts.iter().flat_map(|host| {
-            self.registry
-                .tenants
-                .groups_at(self.view.node_name(*host))
-                .cloned()
-                .map(Process::Cgroup)
-        });
-        named.chain(tenants).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Tells actuators of the connections whose grant may have changed.
@@ -482,9 +468,10 @@ impl Controller {
         let every_ns = statistics.unwrap_or(Span::MAX).min(self.context.sample);
         all.commands.push(Command::Sample { every_ns });
         all.commands.extend(self.decider.ports().map(|every_ns| Command::Count { every_ns }));
-        let processes = self.processes_of(hosts);
-        if !processes.is_empty() {
-            all.commands.push(Command::Identify { processes });
+        let (sought, unsought) = self.registry.sought(&self.view, hosts);
+        all.unsought = unsought;
+        if !sought.is_empty() {
+            all.commands.push(Command::Identify { processes: sought.into_iter().collect() });
         }
         for host in hosts {
             let addresses = self.view.addresses_of(*host);

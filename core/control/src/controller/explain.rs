@@ -12,6 +12,7 @@ use core::ops::Deref;
 
 use model::{Caps, FlowId, LinkId, NodeId, NodeKind, Severity, Terms};
 use protocol::Connection;
+use protocol::agent::MOST_IDENTIFIED;
 use protocol::operator::Act;
 use units::{Rate, Span, Time};
 
@@ -30,6 +31,11 @@ use crate::status::{
 
 /// Why nothing holds a flow of which a port is not known.
 const UNSEEN: &str = "no agent has seen a connection of it yet";
+
+/// Which processes an agent looks for, and what to do about the others.
+const OF_ALL: &str = "those of all its hosts together";
+const FEWER: &str =
+    "complete flows that name others, name control groups, or give its hosts agents of their own";
 
 /// Of what an agent that is gone held.
 const MAY_STAND: &str = "of the last one may stand until its lease ends";
@@ -371,6 +377,12 @@ impl Answers<'_> {
             let contradictions = agent.contradictions.iter(self.now).cloned();
             let all = failures.into_iter().chain(contradictions);
             problems.extend(all.map(|what| format!("agent {}: {what}", agent.identity)));
+            if !agent.unsought.is_empty() {
+                let (name, more) = (&agent.identity, agent.unsought.len());
+                problems.push(format!(
+                    "agent {name}: it looks for {MOST_IDENTIFIED} processes, {OF_ALL}, and not for {more} more; {FEWER}"
+                ));
+            }
             problems.extend(self.silence(agent));
             let is_late = |since: &Time| self.has_looked(agent, *since);
             let mut late =
@@ -649,8 +661,15 @@ impl Answers<'_> {
         }
         let Selector { source, destination, .. } = flow.selector;
         [(flow.ends.0, source), (flow.ends.1, destination)].into_iter().find_map(|(host, of)| {
-            let (_, agent) = self.agents.acting_for(host).filter(|_| of.is_some())?;
-            let (name, reason) = (&agent.identity, agent.failures.processes()?);
+            let process = self.registry.processes.named(of?)?;
+            let (_, agent) = self.agents.acting_for(host)?;
+            let name = &agent.identity;
+            if agent.unsought.contains(process) {
+                return Some(format!(
+                    "agent {name} looks for {MOST_IDENTIFIED} processes, {OF_ALL}, and not for its own; {FEWER}"
+                ));
+            }
+            let reason = agent.failures.processes()?;
             Some(format!("agent {name} failed to look for its process: {reason}"))
         })
     }

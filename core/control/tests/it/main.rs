@@ -15,6 +15,7 @@ mod meters;
 mod orders;
 mod parts;
 mod prepared;
+mod processes;
 mod record;
 mod sight;
 mod steps;
