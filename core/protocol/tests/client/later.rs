@@ -154,7 +154,7 @@ fn what_replaces_it_is_said_in_its_place() {
     let other = sized(request("a", 2, 1), Some(6));
     world.declare(other.clone());
     answer(&mut world, &said);
-    assert_eq!(say(&mut world), [other.clone()]);
+    assert_eq!(say(&mut world), std::slice::from_ref(&other));
     wait(&mut world);
     assert_eq!(say(&mut world), [other], "what it replaced was refused and is past");
 }

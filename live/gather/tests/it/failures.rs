@@ -76,6 +76,15 @@ async fn a_server_that_dies_is_an_error_or_another_copy() {
     }
 }
 
+/// Whether every thread of a process has stopped.
+fn has_stopped(process: &str) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let stat = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("stat")).unwrap();
+    // The state follows the name, which is in parentheses.
+    let is = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'));
+    tasks.map(|task| is(stat(task.unwrap()))).all(|is| is)
+}
+
 #[tokio::test]
 async fn a_server_that_stops_does_not_hang_clients() {
     if !is_there() {
@@ -91,6 +100,10 @@ async fn a_server_that_stops_does_not_hang_clients() {
             std::process::Command::new("kill").args([name, &process]).status().unwrap();
         };
         signal("-STOP");
+        // Each of its threads takes the signal when it runs next.
+        while !has_stopped(&process) {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
         // The answer comes while the server is stopped, or not at all.
         let said = client.get(&keys).await;
         signal("-CONT");
