@@ -78,11 +78,13 @@ async fn a_server_that_dies_is_an_error_or_another_copy() {
 
 /// Whether every thread of a process has stopped.
 fn has_stopped(process: &str) -> bool {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    let stat = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("stat")).unwrap();
+    let mut tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     // The state follows the name, which is in parentheses.
-    let is = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'));
-    tasks.map(|task| is(stat(task.unwrap()))).all(|is| is)
+    let is_stopped = |task: std::io::Result<std::fs::DirEntry>| {
+        let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    };
+    tasks.all(is_stopped)
 }
 
 #[tokio::test]
