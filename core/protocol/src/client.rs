@@ -8,6 +8,8 @@
 //! - *What holds* (jobs, their terms, tasks and sizes, open flows) is said again, in its order, on every new
 //!   connection and to every controller with another epoch. Samples are not said again; of those that
 //!   wait, the last of a job counts.
+//! - *Another epoch on one connection* is waited after, and longer each time until none came for 30 s: who answers
+//!   in ever other ones, as two controllers behind one address do, is asked no more often than one that is gone.
 //! - *What ends* before it was said is never said. An end that the controller refuses is one: it had
 //!   forgotten.
 //! - *What does not fit* into [`Limits::entries`] is dropped and counted, and so is whatever refers to
@@ -167,6 +169,10 @@ pub struct Client {
     backoff: Backoff,
     /// The waits of what is parked.
     parking: Backoff,
+    /// The waits after an answer in another epoch.
+    meeting: Backoff,
+    /// When the last of these came.
+    met: Time,
     account: Account,
 }
 
@@ -198,6 +204,8 @@ impl Client {
             heard: Time::ZERO,
             backoff: Backoff::default(),
             parking: Backoff::default(),
+            meeting: Backoff::default(),
+            met: Time::ZERO,
             account: Account::default(),
         }
     }
@@ -400,6 +408,11 @@ impl Client {
         }
         if outcome.rest.is_some() {
             self.until = now + self.backoff.wait(chance);
+        }
+        if is_other {
+            self.meeting.stood(now.since(self.met));
+            self.met = now;
+            self.until = self.until.max(now + self.meeting.wait(chance));
         }
         self.meet(outcome.epoch, after(&numbers));
     }

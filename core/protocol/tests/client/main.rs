@@ -550,6 +550,33 @@ fn what_another_controller_refuses_is_said_to_it_again() {
     assert_eq!((taken, refused, connections, fault), (2, 0, 1, &None));
 }
 
+/// As one that lies, or two behind one address: the client's thread must not be busy with it.
+#[test]
+fn who_answers_in_ever_other_epochs_is_asked_seldom() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    world.declare(start("a"));
+    world.settle();
+    world.declare(start("b"));
+    let begin = world.now;
+    let mut requests = 0;
+    while world.now.since(begin) < Span::from_secs(60) {
+        world.step(Step::Replaced);
+        assert!(world.poll(Fate::Answered));
+        requests += 1;
+        assert!(requests < 40, "too many requests until {}", world.now.since(begin));
+        world.now = world.now.max(world.client.deadline().unwrap());
+    }
+    assert_eq!(world.client.account().connections, 1);
+    world.settle();
+    assert_eq!(world.controller.held, world.application);
+    // After a while without one the wait is short again.
+    world.now += Span::from_secs(31);
+    world.step(Step::Replaced);
+    world.declare(start("c"));
+    assert!(world.poll(Fate::Answered));
+    assert_eq!(world.client.deadline(), Some(world.now + Span::from_millis(50)));
+}
+
 /// What can't be read is past once it is left out, and another connection doesn't have it.
 #[test]
 fn requests_grow_again_after_one_that_cant_be_read() {

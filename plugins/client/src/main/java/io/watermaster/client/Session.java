@@ -27,6 +27,8 @@ import java.util.TreeMap;
  * <ul>
  * <li>What holds (jobs, their terms, tasks and sizes, open flows) is said again, in its order, on every new connection and to
  * every controller with another epoch. Samples are not said again; of those that wait, the last of a job counts.
+ * <li>Another epoch on one connection is waited after, and longer each time until none came for {@link #QUIET}: who
+ * answers in ever other ones, as two controllers behind one address do, is asked no more often than one that is gone.
  * <li>What ends before it was said is never said. An end that the controller refuses is one: it had forgotten.
  * <li>What does not fit into {@link Limits#room} is dropped and counted, and so is whatever refers to it. Ends always
  * fit: each takes the place of what ended.
@@ -46,6 +48,8 @@ final class Session {
     static final long KEEP_ALIVE = 20_000_000_000L;
     /** What another process starts must have started so long after the first refusal. */
     static final long LATE = 30_000_000_000L;
+    /** Without another epoch for so long, the wait after the next is short again. */
+    private static final long QUIET = 30_000_000_000L;
     /** Later than any time. */
     static final long NEVER = Long.MAX_VALUE;
     /** Earlier than any time. */
@@ -163,6 +167,9 @@ final class Session {
     private long heard;
     private final Backoff backoff = new Backoff();
     private final Backoff parking = new Backoff();
+    private final Backoff meeting = new Backoff();
+    /** When an answer came last in another epoch. */
+    private long met;
 
     private long countTaken;
     private long countRefused;
@@ -358,6 +365,13 @@ final class Session {
         }
         if (outcome.rest().isPresent()) {
             until = now + backoff.take(chance);
+        }
+        if (isOther) {
+            if (now - met > QUIET) {
+                meeting.reset();
+            }
+            met = now;
+            until = Math.max(until, now + meeting.take(chance));
         }
         meet(outcome.epoch(), afterSent());
     }

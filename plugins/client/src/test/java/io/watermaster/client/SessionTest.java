@@ -520,6 +520,31 @@ class SessionTest {
         assertEquals(List.of(3L, 0L, 0L, 1L), world.counts(), "an end that is refused is nothing to report");
     }
 
+    /** As one that lies, or two behind one address: the client's thread must not be busy with it. */
+    @Test
+    void whoAnswersInEverOtherEpochsIsAskedSeldom() {
+        World world = new World(LIMITS);
+        world.declare(new JobStart("a"));
+        world.settle();
+        world.declare(new JobStart("b"));
+        long begin = world.now;
+        for (int requests = 0; world.now - begin < 60_000_000_000L; requests++) {
+            assertTrue(requests < 40, "too many requests");
+            world.controller.startAnew();
+            assertTrue(world.poll());
+            world.now = Math.max(world.now, world.session.deadline());
+        }
+        assertEquals(1, world.session.account().connections());
+        world.settle();
+        assertEquals(Held.of(world.session), world.controller.held);
+        // After a while without one the wait is short again.
+        world.now += 31_000_000_000L;
+        world.controller.startAnew();
+        world.declare(new JobStart("c"));
+        assertTrue(world.poll());
+        assertEquals(world.now + MILLISECONDS.toNanos(50), world.session.deadline());
+    }
+
     @Test
     void aRequestThatCantBeReadIsHalvedUntilItIsOneDeclaration() {
         World world = new World(LIMITS);
