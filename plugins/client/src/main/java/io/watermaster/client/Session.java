@@ -36,7 +36,9 @@ import java.util.TreeMap;
  * <li>What may be taken later is parked: it holds, and is said again after growing waits, behind what is new and in
  * turn, a request at a time. What belongs to a job that is parked waits until that is taken. What ended or was replaced
  * in the meantime is not said again; a new connection hears all of it at once.
- * <li>What was refused because another process has not started its job is parked as well, until {@link #LATE}.
+ * <li>What was refused because another process has not started its job is parked as well. After {@link #LATE} of these
+ * refusals it holds on, and one thing of the job is said each {@link #SELDOM}, in turn; the rest follows when one is
+ * taken.
  * <li>Too fast: what the controller didn't look at waits.
  * <li>A request that is too long or can't be read is halved until it is a single declaration, which is then left out as
  * refused; after it requests grow again.
@@ -46,8 +48,10 @@ import java.util.TreeMap;
 final class Session {
     /** Something is asked at least so often: a controller closes connections that are silent for longer. */
     static final long KEEP_ALIVE = 20_000_000_000L;
-    /** What another process starts must have started so long after the first refusal. */
+    /** A job that another process has not started so long after the first refusal is late. */
     static final long LATE = 30_000_000_000L;
+    /** A job that is late is tried so often. */
+    static final long SELDOM = 30_000_000_000L;
     /** Without another epoch for so long, the wait after the next is short again. */
     private static final long QUIET = 30_000_000_000L;
     /** Later than any time. */
@@ -137,7 +141,7 @@ final class Session {
     private final NavigableMap<Long, Entry> entries = new TreeMap<>();
     /** What holds and is not said for now. */
     private final NavigableMap<Long, Entry> parked = new TreeMap<>();
-    /** What holds of jobs whose start is parked. */
+    /** What holds of jobs that the controller doesn't know: their start is parked, or they are late. */
     private final NavigableMap<Long, Entry> behind = new TreeMap<>();
     private final Map<String, Job> jobs = new HashMap<>();
     /** Room that is taken. */
@@ -163,6 +167,8 @@ final class Session {
     private long until;
     /** What is parked is not said again before; {@link #ANY_TIME} where nothing was refused since it was. */
     private long again = ANY_TIME;
+    /** Jobs that are late are tried then; {@link #NEVER} where none waits for that. */
+    private long trial = NEVER;
     /** The last answer. */
     private long heard;
     private final Backoff backoff = new Backoff();
@@ -228,7 +234,7 @@ final class Session {
         return switch (state) {
             case LOST -> until;
             case IDLE -> !greeted || isWaiting() ? until
-                    : Math.min(heard + KEEP_ALIVE, parked.isEmpty() ? NEVER : Math.max(until, again));
+                    : Math.min(heard + KEEP_ALIVE, Math.max(until, Math.min(trial, parked.isEmpty() ? NEVER : again)));
             case CONNECTING, ASKED, DECLARED -> NEVER;
         };
     }
@@ -244,6 +250,9 @@ final class Session {
         }
         if (greeted && again <= now && !parked.isEmpty()) {
             unpark();
+        }
+        if (greeted && trial <= now) {
+            tryLate();
         }
         if (!greeted || !isWaiting()) {
             state = State.ASKED;
@@ -413,13 +422,12 @@ final class Session {
             return;
         }
         Job job = jobs.get(entry.declaration.job());
-        job.missing = NEVER;
         if (thing.kind == Kind.SAMPLE) {
             job.things.remove(thing);
             remove(number);
-        } else if (thing.kind == Kind.START) {
-            follow(job);
         }
+        job.missing = NEVER;
+        follow(job);
     }
 
     private void refuse(long now, long number, Outcome.Refused refusal, double chance) {
@@ -429,16 +437,27 @@ final class Session {
         boolean isMissing = job != null && job.joined && thing.kind != Kind.START && refusal.field().equals("job");
         if (isMissing) {
             job.missing = Math.min(job.missing, now);
+        } else if (job != null && job.missing != NEVER) {
+            // It is there, whatever is wrong with this.
+            job.missing = NEVER;
+            follow(job);
         }
         boolean holds = thing != null && thing.kind != Kind.SAMPLE;
         String why = "the controller refuses " + refusal.field() + ": " + refusal.reason();
-        if (holds && refusal.later()) {
+        if (holds && isMissing && now - job.missing < LATE) {
+            park(now, number, chance);
+        } else if (holds && (isMissing || refusal.later())) {
             note(why);
             countLater += entry.later ? 0 : 1;
             entry.later = true;
-            park(now, number, chance);
-        } else if (holds && isMissing && now - job.missing < LATE) {
-            park(now, number, chance);
+            if (isMissing) {
+                answered = number + 1;
+                backoff.reset();
+                behind.put(number, entries.remove(number));
+                trial = Math.min(trial, now + SELDOM);
+            } else {
+                park(now, number, chance);
+            }
         } else {
             leaveOut(number, why);
         }
@@ -473,6 +492,8 @@ final class Session {
     private void sayAllAgain() {
         answered = 0;
         again = ANY_TIME;
+        trial = NEVER;
+        jobs.values().forEach(job -> job.missing = NEVER);
         // A job before what belongs to it.
         parked.values().forEach(this::sayLast);
         parked.clear();
@@ -489,7 +510,18 @@ final class Session {
         }
     }
 
-    /** What belongs to a job waits, for that was taken. */
+    /** Of each job that is late one thing waits: in turn, for what is said again is the last of its job. */
+    private void tryLate() {
+        trial = NEVER;
+        jobs.forEach((name, job) -> {
+            if (job.missing != NEVER && !isParked(name)) {
+                Optional<Long> first = job.things.values().stream().filter(behind::containsKey).min(Long::compare);
+                first.ifPresent(number -> sayLast(behind.remove(number)));
+            }
+        });
+    }
+
+    /** What belongs to a job waits, for the controller knows it. */
     private void follow(Job job) {
         if (behind.isEmpty()) {
             return;
