@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use control::{Answers, ChannelId};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use wire::identity::{Identity, Role as Kind};
 use wire::tls::{self, Revoked};
 
@@ -20,6 +20,9 @@ use crate::seldom::Each;
 use crate::settings::Bounds;
 use crate::strangers::Strangers;
 use crate::tenant::{Tenant, Tenants, Who};
+
+/// Orders that a connection may have yet to hear of: one that is further behind hears that it is.
+const FORGOTTEN: usize = 64;
 
 /// Shared by all connections.
 pub struct Hub {
@@ -46,6 +49,8 @@ pub struct Hub {
     /// When the first order that stands for a time ends, in seconds since 1970.
     pub ends: watch::Sender<Option<u64>>,
     revoked: watch::Sender<Revoked>,
+    /// Applications, or jobs of theirs, that an operator has ended.
+    forgotten: broadcast::Sender<Arc<str>>,
     /// What is recorded, if anything is.
     pub recordings: Option<Recordings>,
     changes: watch::Receiver<u64>,
@@ -136,6 +141,7 @@ impl Hub {
             ledger: Arc::new(tokio::sync::Mutex::new(ledger)),
             ends: watch::Sender::new(None),
             revoked: watch::Sender::new(Revoked::default()),
+            forgotten: broadcast::Sender::new(FORGOTTEN),
             recordings: None,
             changes,
             stopped,
@@ -217,6 +223,12 @@ impl Hub {
         self.revoked.send_replace(revoked);
     }
 
+    /// An operator has ended what an application declared, or a part of it: connections that speak for it end.
+    pub fn forget(&self, application: &str) {
+        // Nobody may be connected.
+        let _ = self.forgotten.send(application.into());
+    }
+
     /// Who is connected with a certificate that ends before `before`, seconds since 1970, and when; the soonest first.
     pub fn ending(&self, before: i64) -> Vec<(i64, String)> {
         let connected = self.connected();
@@ -296,6 +308,18 @@ impl Admission {
         let mut revoked = self.hub.revoked.subscribe();
         // The hub holds the sender, and this the hub.
         let _ = revoked.wait_for(|revoked| revoked.has(&peer.certificate)).await;
+    }
+
+    /// Waits until an operator has ended what an application declared for which the connection speaks. Applications say
+    /// all that holds again on a new connection, and have no other way to hear that it is forgotten.
+    pub async fn forgotten(&self) {
+        let mut forgotten = self.hub.forgotten.subscribe();
+        // Who missed some ends, too: one may have been its own.
+        while let Ok(application) = forgotten.recv().await {
+            if self.spoken().iter().any(|(known, _)| *known == application) {
+                return;
+            }
+        }
     }
 
     /// Who it has proved to be; `None`: it may do everything.

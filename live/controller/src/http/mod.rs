@@ -118,7 +118,7 @@ async fn connection(
     let Some((stream, peer)) = proved else { return Ok(()) };
     *by = peer.as_ref().map(|peer| peer.identity.to_string());
     let admission = Arc::new(hub.admit(from.0.is_none(), peer)?);
-    let revoked = Arc::clone(&admission);
+    let own = Arc::clone(&admission);
     let service = tower::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Arc::clone(&admission));
         let answered = router.clone().oneshot(request);
@@ -131,9 +131,18 @@ async fn connection(
         .max_buf_size(64 << 10)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
         .with_upgrades();
-    let served = tokio::select! {
-        served = served => served,
-        () = revoked.revoked() => return Err(REVOKED.to_owned()),
+    tokio::pin!(served);
+    let mut is_forgotten = false;
+    let served = loop {
+        tokio::select! {
+            ended = &mut served => break ended,
+            () = own.revoked() => return Err(REVOKED.to_owned()),
+            () = own.forgotten(), if !is_forgotten => {
+                // What is under way is answered.
+                served.as_mut().graceful_shutdown();
+                is_forgotten = true;
+            }
+        }
     };
     match served {
         // A peer that goes away or says nothing for long is no news.

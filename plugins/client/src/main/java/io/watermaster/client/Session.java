@@ -27,8 +27,10 @@ import java.util.TreeMap;
  * <ul>
  * <li>What holds (jobs, their terms, tasks and sizes, open flows) is said again, in its order, on every new connection and to
  * every controller with another epoch. Samples are not said again; of those that wait, the last of a job counts.
- * <li>Another epoch on one connection is waited after, and longer each time until none came for {@link #QUIET}: who
- * answers in ever other ones, as two controllers behind one address do, is asked no more often than one that is gone.
+ * <li>A job that had started and that a refusal says has not ({@code job}) is one that the controller has forgotten, as
+ * an operator may have it do: all is said again.
+ * <li>All is said again on one connection after a wait, which is longer each time until it wasn't for {@link #QUIET}: a
+ * controller that lies, or two behind one address, are asked no more often than one that is gone.
  * <li>What ends before it was said is never said. An end that the controller refuses is one: it had forgotten.
  * <li>What does not fit into {@link Limits#room} is dropped and counted, and so is whatever refers to it. Ends always
  * fit: each takes the place of what ended.
@@ -52,7 +54,7 @@ final class Session {
     static final long LATE = 30_000_000_000L;
     /** A job that is late is tried so often. */
     static final long SELDOM = 30_000_000_000L;
-    /** Without another epoch for so long, the wait after the next is short again. */
+    /** Where all wasn't said again on one connection for so long, the wait before the next time is short. */
     private static final long QUIET = 30_000_000_000L;
     /** Later than any time. */
     static final long NEVER = Long.MAX_VALUE;
@@ -173,9 +175,9 @@ final class Session {
     private long heard;
     private final Backoff backoff = new Backoff();
     private final Backoff parking = new Backoff();
-    private final Backoff meeting = new Backoff();
-    /** When an answer came last in another epoch. */
-    private long met;
+    private final Backoff repeating = new Backoff();
+    /** When all was last to be said again on one connection. */
+    private long repeated;
 
     private long countTaken;
     private long countRefused;
@@ -360,13 +362,19 @@ final class Session {
         batch = Math.min(batch + 1, Math.max(limits.declarations(), 1));
         // Another controller doesn't know what a refused declaration refers to.
         boolean isOther = epoch == null || epoch != outcome.epoch();
+        boolean hasForgotten = false;
         for (int index = 0; index < lookedAt; index++) {
             Outcome.Refused refusal = refused.get((long) index);
             long number = underWay.get(index).getKey();
             if (refusal == null) {
                 settle(number, underWay.get(index).getValue());
             } else if (!isOther) {
-                refuse(now, number, refusal, chance);
+                boolean isForgotten = refusal.field().equals("job") && !refusal.later() && hasStarted(number);
+                hasForgotten |= isForgotten;
+                // What holds of it is said again with its job.
+                if (!isForgotten || !holdsBy(number)) {
+                    refuse(now, number, refusal, chance);
+                }
             }
         }
         if (again == ANY_TIME) {
@@ -374,15 +382,34 @@ final class Session {
         }
         if (outcome.rest().isPresent()) {
             until = now + backoff.take(chance);
-        }
-        if (isOther) {
-            if (now - met > QUIET) {
-                meeting.reset();
-            }
-            met = now;
-            until = Math.max(until, now + meeting.take(chance));
+            outcome.reason().ifPresent(why -> note("the controller looks at no more for now: " + why));
         }
         meet(outcome.epoch(), afterSent());
+        if (hasForgotten) {
+            sayAllAgain();
+        }
+        if (isOther || hasForgotten) {
+            if (now - repeated > QUIET) {
+                repeating.reset();
+            }
+            repeated = now;
+            until = Math.max(until, now + repeating.take(chance));
+        }
+    }
+
+    /** Whether the controller has taken the start of the job that an entry belongs to, before this entry. */
+    private boolean hasStarted(long number) {
+        Entry entry = entries.get(number);
+        Job job = entry == null ? null : jobs.get(entry.declaration.job());
+        Long start = job == null ? null : job.things.get(Thing.START);
+        return start != null && start < number && entries.containsKey(start);
+    }
+
+    /** Whether something holds by an entry, which is neither an end nor a sample. */
+    private boolean holdsBy(long number) {
+        Entry entry = entries.get(number);
+        Thing thing = entry == null ? null : thing(entry.declaration);
+        return thing != null && thing.kind != Kind.SAMPLE;
     }
 
     /** The answer to {@link Action.Declare}: an HTTP {@code status} that refuses the whole request, and why. */
@@ -442,7 +469,7 @@ final class Session {
             job.missing = NEVER;
             follow(job);
         }
-        boolean holds = thing != null && thing.kind != Kind.SAMPLE;
+        boolean holds = holdsBy(number);
         String why = "the controller refuses " + refusal.field() + ": " + refusal.reason();
         if (holds && isMissing && now - job.missing < LATE) {
             park(now, number, chance);

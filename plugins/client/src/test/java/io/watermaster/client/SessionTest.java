@@ -545,6 +545,41 @@ class SessionTest {
         assertEquals(world.now + MILLISECONDS.toNanos(50), world.session.deadline());
     }
 
+    /** Says what it wants to, of which the controller has forgotten the jobs of some; how many it takes. */
+    private static int says(World world, long... forgotten) {
+        int taken = world.sends().size() - forgotten.length;
+        List<Refused> refused = Arrays.stream(forgotten)
+                .mapToObj(index -> new Refused(index, "job", "has not started", false)).toList();
+        world.session.answered(world.now, new Outcome(taken, 1, refused, OptionalLong.empty()), 0);
+        return taken;
+    }
+
+    /** Its job was ended by an operator, while the connection stands. */
+    @Test
+    void whatAControllerHasForgottenIsSaidAgainAndSeldomToOneThatLies() {
+        World world = new World(LIMITS);
+        world.declare(new JobStart("a"), request("a", "1", 1));
+        world.settle();
+        world.controller.held = new Held();
+        world.declare(sample("a", "1"), request("a", "2", 1));
+        says(world, 0, 1);
+        assertEquals(world.now + MILLISECONDS.toNanos(50), world.session.deadline());
+        world.settle();
+        assertEquals(Held.of(world.session), world.controller.held);
+        assertEquals(List.of(3L, 1L, 0L, 1L), world.counts(), "the sample is over");
+
+        world.declare(request("a", "4", 1));
+        long begin = world.now;
+        says(world, 0);
+        for (int requests = 1; world.now - begin < 60_000_000_000L; requests++) {
+            assertTrue(requests < 40, "too many requests");
+            world.now = world.session.deadline();
+            assertEquals(3, says(world, 3), "all is said, of which it forgets the last");
+        }
+        world.settle();
+        assertEquals(Held.of(world.session), world.controller.held);
+    }
+
     @Test
     void aRequestThatCantBeReadIsHalvedUntilItIsOneDeclaration() {
         World world = new World(LIMITS);
