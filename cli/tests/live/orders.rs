@@ -91,7 +91,8 @@ async fn orders_are_an_operators_and_are_written_down() {
 async fn connections_end_of_whom_an_operator_ends_something() {
     let daemon = Daemon::start(&config(FIXED));
     let (mut operator, mut other) = (daemon.client().await, daemon.client().await);
-    assert_eq!(declare(&mut other, "b", &a_flow()).await.0, StatusCode::OK);
+    let start = json!({ "type": "job_start", "job": "j" });
+    assert_eq!(declare(&mut other, "b", &start).await.0, StatusCode::OK);
     for order in [
         json!({ "type": "cancel", "application": "a", "job": "j" }),
         json!({ "type": "evict", "application": "a" }),
