@@ -179,8 +179,9 @@ public final class Client {
 
     private static void say(Consumer<String> log, String line) {
         try {
-            // What a peer said is one line, whatever it is.
-            log.accept("Watermaster: " + line.replaceAll("\\p{Cntrl}", " "));
+            // What a peer said is one line, in its order, whatever it is: without controls, what nobody sees, and ends
+            // of lines.
+            log.accept("Watermaster: " + line.replaceAll("[\\p{C}\\p{Zl}\\p{Zp}]", " "));
         } catch (RuntimeException notOurs) {
             // There is nobody else to tell.
         }
