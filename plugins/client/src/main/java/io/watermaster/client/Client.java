@@ -20,9 +20,6 @@ import javax.net.ssl.SSLContext;
 public final class Client {
     /** How long connecting may take, and an answer. */
     private static final Duration PATIENCE = Duration.ofSeconds(5);
-    /** What goes wrong is logged no more often, and the same no more often than every hour. */
-    private static final long LOG_EVERY = 60_000_000_000L;
-    private static final long LOG_SAME_EVERY = 60 * LOG_EVERY;
 
     private final Consumer<String> log;
     private final long begin = System.nanoTime();
@@ -199,8 +196,7 @@ public final class Client {
         /** The controller that is spoken to. */
         private int at;
         private long faults;
-        private String logged = "";
-        private long loggedAt = -LOG_SAME_EVERY;
+        private final Seldom logged = new Seldom();
 
         Speaker(Settings settings, Duration patience, ScheduledThreadPoolExecutor timer) throws Settings.Wrong {
             this.settings = settings;
@@ -263,11 +259,8 @@ public final class Client {
             }
             if (session.faults() > faults) {
                 String fault = stands.fault().orElse("");
-                long now = now();
-                if (now - loggedAt >= (fault.equals(logged) ? LOG_SAME_EVERY : LOG_EVERY)) {
+                if (logged.tells(fault, now())) {
                     say(log, fault);
-                    logged = fault;
-                    loggedAt = now;
                 }
                 faults = session.faults();
             }
