@@ -20,6 +20,8 @@ import javax.net.ssl.SSLContext;
 public final class Client {
     /** How long connecting may take, and an answer. */
     private static final Duration PATIENCE = Duration.ofSeconds(5);
+    /** While names are looked up, the session goes on so often. */
+    private static final long STEP = 1_000_000_000L;
 
     private final Consumer<String> log;
     private final long begin = System.nanoTime();
@@ -197,6 +199,7 @@ public final class Client {
         private int at;
         private long faults;
         private final Seldom logged = new Seldom();
+        private long stepped;
 
         Speaker(Settings settings, Duration patience, ScheduledThreadPoolExecutor timer) throws Settings.Wrong {
             this.settings = settings;
@@ -218,10 +221,18 @@ public final class Client {
                     } catch (IOException unknown) {
                         session.drop("no address is known of " + unknown.getMessage());
                     }
+                    if (now() - stepped >= STEP) {
+                        step();
+                    }
                 }
-                session.poll(now()).ifPresent(this::act);
-                publish();
+                step();
             }
+        }
+
+        private void step() {
+            session.poll(now()).ifPresent(this::act);
+            stepped = now();
+            publish();
         }
 
         private void act(Session.Action action) {
