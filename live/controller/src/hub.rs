@@ -269,13 +269,15 @@ impl Hub {
         let identity = peer.as_ref().map(|peer| peer.identity.clone());
         let counts = !is_operator(identity.as_ref());
         if counts && connected.by_way[usize::from(is_local)] >= bounds.connections {
-            return Err("too many connections");
+            return Err("too many connections; close some, or raise limits.connections");
         }
         let own = connected.by_identity.entry(identity.clone()).or_default();
         // Without certificates all look the same.
         let is_bound = counts && identity.is_some();
         if is_bound && own.connections >= bounds.connections_per_identity {
-            return Err("too many connections of this identity");
+            return Err(
+                "too many connections of this identity; close some, or raise limits.connections_per_identity",
+            );
         }
         own.connections += 1;
         own.ends = peer.as_ref().and_then(|peer| tls::ends(&peer.certificate));
@@ -491,11 +493,11 @@ pub(crate) mod tests {
         let operators: Vec<_> = (0..3).map(|_| admitted(&hub, Kind::Operator, "me")).collect();
         let _others = ["a", "b"].map(|name| admitted(&hub, Kind::Application, name));
         assert_eq!(hub.connections(), 5);
-        assert_eq!(hub.admit(false, None).err(), Some("too many connections"));
+        assert!(hub.admit(false, None).err().unwrap().ends_with("limits.connections"));
         let _one_more = admitted(&hub, Kind::Operator, "me");
         drop(operators);
         assert_eq!(hub.connections(), 3);
-        assert_eq!(hub.admit(false, None).err(), Some("too many connections"));
+        assert!(hub.admit(false, None).err().unwrap().ends_with("limits.connections"));
     }
 
     /// Whoever asks for what it may not, as fast as it can, fills no log, and hides nobody else who does.
