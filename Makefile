@@ -61,6 +61,7 @@ lint: setup-build-python
 	checks/pointers.py
 	checks/security.py
 	checks/circles.py
+	scenarios/engines/bytes_test.py
 
 ## deny: licences, sources and duplicates of every dependency (installs cargo-deny when it is missing)
 deny:

@@ -87,6 +87,13 @@ async fn carry_out(hub: &Hub, ledger: OwnedMutexGuard<Ledger>, act: Act) -> Resu
         refused = became.as_ref().err().map(tracing::field::display),
         "order"
     );
+    if became.is_ok()
+        && let Order::Cancel { application, .. }
+        | Order::Evict { application }
+        | Order::Block { application, .. } = &act.order
+    {
+        hub.forget(application);
+    }
     let noted = tokio::task::spawn_blocking(move || {
         let refused = became.as_ref().err().map(ToString::to_string);
         let standing = became.as_deref().map_err(|_| refused.as_deref().unwrap_or_default());
