@@ -152,6 +152,7 @@ pub async fn run(
             .map_err(StartError::Election)
     });
     let mut stand = stand.transpose()?;
+    let mut known = stand.as_ref().map(|stand| stand.standing.clone());
     let mut term = match &stand {
         None => {
             let role = Role::Leads { epoch: state.epoch, elected: None };
@@ -194,18 +195,31 @@ pub async fn run(
                     }
                 }
             }
-            office = turned(&mut stand, &mut term, state.epoch) => {
+            epoch = passed(&mut known, state.epoch) => state.note(epoch),
+            turn = turned(&mut stand, &mut term, state.epoch) => {
                 let (Some(stand), Some(wanted)) = (&stand, &election) else { continue };
-                let led = term.hub.role.epoch();
-                if led != 0 {
-                    ground.serving.send_replace(None);
-                    stand.give_up(led);
-                    tracing::warn!(epoch = led, "another leads, or the store is silent; deciding no more");
-                    let next = ground.follow(&source.settings()?, stand);
-                    std::mem::replace(&mut term, next).end().await;
-                    continue;
-                }
-                let Some(office) = office else { continue };
+                let office = match turn {
+                    Turn::Won(office) => office,
+                    Turn::Over { obeyed } => {
+                        let led = term.hub.role.epoch();
+                        ground.serving.send_replace(None);
+                        stand.give_up(led, obeyed.unwrap_or(0));
+                        match obeyed {
+                            Some(obeyed) => tracing::warn!(
+                                epoch = led,
+                                obeyed,
+                                "most agents obey a later epoch; deciding no more until elected above it"
+                            ),
+                            None => tracing::warn!(
+                                epoch = led,
+                                "another leads, or the store is silent; deciding no more"
+                            ),
+                        }
+                        let next = ground.follow(&source.settings()?, stand);
+                        std::mem::replace(&mut term, next).end().await;
+                        continue;
+                    }
+                };
                 match ground.take_office(&source, &mut state, stand, wanted, &office).await {
                     Ok(next) => {
                         let former = std::mem::replace(&mut term, next);
@@ -216,7 +230,7 @@ pub async fn run(
                     }
                     Err(Unserved::Store(why)) => {
                         tracing::error!(why, "elected, but the orders that stand can't be read or kept");
-                        stand.give_up(office.epoch);
+                        stand.give_up(office.epoch, 0);
                         tokio::time::sleep(RETRY).await;
                     }
                     Err(Unserved::Start(error)) => return Err(error),
@@ -238,9 +252,29 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Those who waited for word of a leader are answered within this time.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Waits until the office that is served is at an end, or, where none is, until one is won; gives it then. `last` is the
-/// highest epoch that was ever served.
-async fn turned(stand: &mut Option<Stand>, term: &mut Term, last: u64) -> Option<Office> {
+/// What a role ends with.
+enum Turn {
+    /// An office was won.
+    Won(Office),
+    /// The office that was served is at an end; where its agents obey a later epoch, that.
+    Over { obeyed: Option<u64> },
+}
+
+/// Waits until an epoch above `than` is known, other than one's own, and gives it.
+async fn passed(known: &mut Option<watch::Receiver<Standing>>, than: u64) -> u64 {
+    if let Some(known) = known {
+        let is_passed = |standing: &Standing| standing.office.is_none() && standing.highest > than;
+        if let Ok(standing) = known.wait_for(is_passed).await {
+            return standing.highest;
+        }
+    }
+    // A thread that is gone hears nothing.
+    std::future::pending().await
+}
+
+/// Waits until the office that is served is at an end, or, where none is, until one is won. `last` is an epoch under
+/// which nothing is won any more.
+async fn turned(stand: &mut Option<Stand>, term: &mut Term, last: u64) -> Turn {
     let Some(stand) = stand else { return std::future::pending().await };
     let led = Some(term.hub.role.epoch()).filter(|epoch| *epoch != 0);
     let is_other = |standing: &Standing| {
@@ -249,13 +283,16 @@ async fn turned(stand: &mut Option<Stand>, term: &mut Term, last: u64) -> Option
         led.map_or(office > Some(last), |led| office != Some(led))
     };
     tokio::select! {
-        // Its mandate is over.
-        _ = async { term.owner.as_mut().expect("it is pending without").await }, if led.is_some() => {
+        // Its mandate is over, or its agents obey another.
+        ended = async { term.owner.as_mut().expect("it is pending without").await }, if led.is_some() => {
             term.owner = None;
-            None
+            Turn::Over { obeyed: ended.ok().flatten() }
         }
         standing = stand.standing.wait_for(is_other) => match standing {
-            Ok(standing) => standing.office.clone(),
+            Ok(standing) => match (led, &standing.office) {
+                (None, Some(office)) => Turn::Won(office.clone()),
+                _ => Turn::Over { obeyed: None },
+            },
             // A thread that is gone leads no more.
             Err(_) => std::future::pending().await,
         }
@@ -401,7 +438,7 @@ impl Ground {
         &self,
         hub: Arc<Hub>,
         stop: watch::Sender<bool>,
-        owner: Option<JoinHandle<()>>,
+        owner: Option<JoinHandle<Option<u64>>>,
     ) -> Term {
         let listeners = &self.listeners;
         let unix = Arc::clone(&listeners.unix);
@@ -429,7 +466,7 @@ impl Ground {
 struct Term {
     hub: Arc<Hub>,
     stop: watch::Sender<bool>,
-    owner: Option<JoinHandle<()>>,
+    owner: Option<JoinHandle<Option<u64>>>,
     tasks: Vec<JoinHandle<()>>,
 }
 
