@@ -137,7 +137,8 @@ pub async fn run(
     let election = settings.election.clone();
     let open = if election.is_some() { State::take } else { State::open };
     let mut state = open(&settings.state)?;
-    let standing = Ledger::of(&settings.state).standing()?;
+    let ledger = Ledger::of(&settings.state);
+    let standing = ledger.standing()?;
     let listeners = Listeners::bind(&settings).await?;
     let socket = Socket(settings.listen.socket.clone());
     let kept = Kept::of(&settings);
@@ -171,6 +172,7 @@ pub async fn run(
     ready();
 
     loop {
+        let followed = election.as_ref().filter(|_| term.hub.role.epoch() == 0);
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
@@ -196,6 +198,7 @@ pub async fn run(
                 }
             }
             epoch = passed(&mut known, state.epoch) => state.note(epoch),
+            standing = kept(followed) => ledger.copy(&standing),
             turn = turned(&mut stand, &mut term, state.epoch) => {
                 let (Some(stand), Some(wanted)) = (&stand, &election) else { continue };
                 let office = match turn {
@@ -249,6 +252,8 @@ pub async fn run(
 
 /// After an office that could not be begun.
 const RETRY: Duration = Duration::from_secs(1);
+/// How often one that follows looks after the orders that stand.
+const COPY: Duration = Duration::from_secs(10);
 /// Those who waited for word of a leader are answered within this time.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -269,6 +274,22 @@ async fn passed(known: &mut Option<watch::Receiver<Standing>>, than: u64) -> u64
         }
     }
     // A thread that is gone hears nothing.
+    std::future::pending().await
+}
+
+/// The orders that stand by the word of the store, after a while; never without one.
+async fn kept(followed: Option<&settings::Election>) -> Vec<Act> {
+    if let Some(wanted) = followed {
+        loop {
+            tokio::time::sleep(COPY).await;
+            // Who is elected says what is wrong with the store.
+            if let Ok(mut store) = election::store(wanted)
+                && let Ok(Some(standing)) = store.standing().await
+            {
+                return standing;
+            }
+        }
+    }
     std::future::pending().await
 }
 
@@ -379,10 +400,13 @@ impl Ground {
     ) -> Result<Term, StartError> {
         let epoch = role.epoch();
         let (ledger, bounds) = (Ledger::of(&settings.state), settings.bounds);
+        let elected = matches!(role, Role::Leads { elected: Some(_), .. });
+        if elected {
+            ledger.copy(standing);
+        }
         let recordings = settings.recorder.clone().map(Recordings::of);
         let clock = Clock::start();
         let measures = Arc::clone(&self.measures);
-        let elected = matches!(role, Role::Leads { elected: Some(_), .. });
         let start =
             |wanted| Recorder::start(wanted, &settings, epoch, elected, Arc::clone(&measures));
         let recorder = settings.recorder.as_ref().map(start).transpose()?;
@@ -397,7 +421,11 @@ impl Ground {
         let mut hub = Hub::new(sender, bounds, measures, role, ledger, changes, stopped);
         hub.recordings = recordings;
         hub.ends.send_replace(http::orders::first_end(standing));
-        Ok(self.serve(Arc::new(hub), stop, Some(owner)))
+        let hub = Arc::new(hub);
+        if hub.unwritten().is_some() {
+            tokio::spawn(http::orders::write_later(Arc::clone(&hub)));
+        }
+        Ok(self.serve(hub, stop, Some(owner)))
     }
 
     /// Tells everybody who leads.
