@@ -77,9 +77,28 @@ pub fn check(path: &Path) -> Result<Vec<String>, StartError> {
         tls::check(files, identity::Role::Controller, None)?;
     }
     settings.election.as_ref().map(election::store).transpose()?;
+    of_etcd(settings.election.as_ref()).map(tls::lasts).transpose()?;
     let notes = notes(&settings);
     Controller::new(settings.control, 1, Time::ZERO)?;
     Ok(notes)
+}
+
+/// The certificates that etcd wants, if it does.
+fn of_etcd(election: Option<&settings::Election>) -> Option<&tls::Files> {
+    election?.tls.as_ref()
+}
+
+/// When our own certificates end, those that etcd is shown too: the file, and seconds since 1970.
+fn ends(
+    shown: Option<&tls::Files>,
+    election: Option<&settings::Election>,
+) -> Result<Vec<(PathBuf, i64)>, tls::TlsError> {
+    let all = shown.into_iter().chain(of_etcd(election)).map(tls::own_ends);
+    let mut all = all.collect::<Result<Vec<_>, _>>()?.concat();
+    // Both may be of one authority.
+    all.sort();
+    all.dedup();
+    Ok(all)
 }
 
 /// What a controller starts with, and nobody may have meant: a policy without effect, and peers that prove who they are
@@ -133,8 +152,8 @@ pub async fn run(
     let mut interrupt = signal(SignalKind::interrupt())?;
     let certificates = settings.tls.as_ref().map(tls::server).transpose()?;
     let certificates = Arc::new(RwLock::new(certificates.map(Arc::new)));
-    let ends = settings.tls.as_ref().map(tls::own_ends).transpose()?.unwrap_or_default();
     let election = settings.election.clone();
+    let ends = ends(settings.tls.as_ref(), election.as_ref())?;
     let open = if election.is_some() { State::take } else { State::open };
     let mut state = open(&settings.state)?;
     let ledger = Ledger::of(&settings.state);
@@ -177,7 +196,8 @@ pub async fn run(
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hangup.recv() => {
-                match reload(path, &ground.certificates, &term.hub).await {
+                let elected = election.as_ref().zip(stand.as_ref());
+                match reload(path, &ground.certificates, &term.hub, elected).await {
                     Ok((fresh, policy, told, read)) => {
                         source = read;
                         ground.measures.reloaded(None);
@@ -253,7 +273,7 @@ pub async fn run(
 /// After an office that could not be begun.
 const RETRY: Duration = Duration::from_secs(1);
 /// How often one that follows looks after the orders that stand.
-const COPY: Duration = Duration::from_secs(10);
+const COPY: Duration = Duration::from_secs(5);
 /// Those who waited for word of a leader are answered within this time.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -654,15 +674,23 @@ async fn reload(
     path: &Path,
     certificates: &RwLock<Option<Arc<ServerConfig>>>,
     hub: &Hub,
+    elected: Option<(&settings::Election, &Stand)>,
 ) -> Result<(Kept, String, Vec<String>, Source), StartError> {
     let settings = Settings::load(path)?;
+    // Which files those for etcd are only a restart changes.
+    let wanted = elected.map(|(wanted, _)| wanted);
+    let store = wanted.map(election::store).transpose()?;
+    let ends = ends(settings.tls.as_ref(), wanted)?;
     if let Some(files) = &settings.tls {
         let (fresh, revoked) = (Arc::new(tls::server(files)?), tls::revoked(files)?);
-        hub.measures.set_certificates(tls::own_ends(files)?);
         // A poisoned lock still holds whole certificates.
         *certificates.write().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
         // Only now: who is cut off must not get in again.
         hub.set_revoked(revoked);
+    }
+    hub.measures.set_certificates(ends);
+    if let (Some((_, stand)), Some(store)) = (elected, store) {
+        stand.ask(store);
     }
     hub.set_bounds(settings.bounds);
     let kept = Kept::of(&settings);

@@ -115,6 +115,8 @@ impl Standing {
 enum Word {
     /// The office of this epoch is at an end, and somebody obeys that one.
     GiveUp { epoch: u64, obeyed: u64 },
+    /// The store is to be asked by this from now on.
+    Ask(Box<Etcd>),
     /// This one leads no more, and others need not wait.
     Release,
 }
@@ -133,6 +135,12 @@ impl Stand {
     pub fn give_up(&self, epoch: u64, obeyed: u64) {
         // A thread that is gone leads no more.
         let _ = self.words.send(Word::GiveUp { epoch, obeyed });
+    }
+
+    /// The store is asked by `store` from now on, as where there are other certificates: over new connections.
+    pub fn ask(&self, store: Etcd) {
+        // As above.
+        let _ = self.words.send(Word::Ask(Box::new(store)));
     }
 
     /// Ends it; what was held is released.
@@ -256,6 +264,7 @@ impl Candidacy {
                         }
                         self.publish(None);
                     }
+                    Some(Word::Ask(store)) => self.store = *store,
                     Some(Word::Release) | None => break,
                 },
                 () = tokio::time::sleep_until(self.clock.instant(due).into()) => {
