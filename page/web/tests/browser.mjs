@@ -12,10 +12,7 @@ export const binary = process.env.WATERMASTER ?? join(root, "target/quick/waterm
 
 export async function browser() {
   const path = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
-  if (path === undefined) {
-    console.log("skipped: there is no chromium; install it (apt-get install chromium)");
-    process.exit(0);
-  }
+  if (path === undefined) throw new Error("there is no chromium; install it (apt-get install chromium)");
   return chromium.launch({ executablePath: path, args: process.getuid() === 0 ? ["--no-sandbox"] : [] });
 }
 
