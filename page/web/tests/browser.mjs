@@ -79,9 +79,19 @@ export async function controller(into) {
   const config = join(into, "controller.toml");
   writeFileSync(config, CONFIG);
   const socket = join(into, "controller.sock");
-  const daemon = await started(["controller", "--config", config], /controller ready/);
+  const begin = async () => (await started(["controller", "--config", config], /controller ready/)).child;
+  let daemon = await begin();
   const page = await started(["page", "--controller", `unix:${socket}`], /http:\/\/\S+\//);
-  return { url: page.said, daemon: daemon.child, declare: (application, all) => declare(socket, application, all) };
+  const stop = async () => {
+    const gone = new Promise((resolve) => daemon.on("exit", resolve));
+    daemon.kill("SIGTERM");
+    await gone;
+  };
+  const restart = async () => {
+    await stop();
+    daemon = await begin();
+  };
+  return { url: page.said, stop, restart, declare: (application, all) => declare(socket, application, all) };
 }
 
 export async function replay(file) {
