@@ -218,7 +218,7 @@ pub async fn run(
                 }
             }
             epoch = passed(&mut known, state.epoch) => state.note(epoch),
-            standing = kept(followed) => ledger.copy(&standing),
+            standing = kept_elsewhere(followed) => ledger.copy(&standing),
             turn = turned(&mut stand, &mut term, state.epoch) => {
                 let (Some(stand), Some(wanted)) = (&stand, &election) else { continue };
                 let office = match turn {
@@ -298,7 +298,7 @@ async fn passed(known: &mut Option<watch::Receiver<Standing>>, than: u64) -> u64
 }
 
 /// The orders that stand by the word of the store, after a while; never without one.
-async fn kept(followed: Option<&settings::Election>) -> Vec<Act> {
+async fn kept_elsewhere(followed: Option<&settings::Election>) -> Vec<Act> {
     if let Some(wanted) = followed {
         loop {
             tokio::time::sleep(COPY).await;
