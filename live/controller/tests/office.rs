@@ -74,7 +74,8 @@ async fn txn(State(held): State<Shared>, Json(asked): Json<Value>) -> Json<Value
     let compare = &asked["compare"][0];
     let known = held.keys.get(compare["key"].as_str().unwrap());
     let holds = if compare["target"] == "MOD" {
-        compare["mod_revision"] == known.map_or(0, |known| known.1).to_string()
+        let asked = compare["mod_revision"].as_str().and_then(|text| text.parse().ok());
+        asked == Some(known.map_or(0, |known| known.1))
     } else {
         known.is_some_and(|known| compare["value"] == known.0)
     };
