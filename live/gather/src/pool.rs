@@ -253,17 +253,23 @@ impl Line {
     ) -> String {
         let mut buffer = BytesMut::new();
         loop {
-            let asked = tokio::select! {
-                biased;
-                question = waiting.recv() => match question {
-                    Some(question) => Some(question),
-                    None => return "nobody asks any more".to_owned(),
-                },
-                // A server that goes is noticed before it is asked.
-                got = read.read_buf(&mut buffer) => match got {
-                    Ok(0) => return "closed".to_owned(),
-                    Ok(_) => waiting.try_recv().ok(),
-                    Err(error) => return error.to_string(),
+            let asked = match waiting.try_recv() {
+                Ok(question) => Some(question),
+                // A question is here before it is sent: what is left over answers none, and would be taken for the
+                // next one's answer.
+                Err(_) if !buffer.is_empty() => None,
+                Err(_) => tokio::select! {
+                    biased;
+                    question = waiting.recv() => match question {
+                        Some(question) => Some(question),
+                        None => return "nobody asks any more".to_owned(),
+                    },
+                    // A server that goes is noticed before it is asked.
+                    got = read.read_buf(&mut buffer) => match got {
+                        Ok(0) => return "closed".to_owned(),
+                        Ok(_) => waiting.try_recv().ok(),
+                        Err(error) => return error.to_string(),
+                    },
                 },
             };
             let Some(mut question) = asked else {

@@ -5,5 +5,6 @@ mod cluster;
 mod commands;
 mod failures;
 mod gathering;
+mod lines;
 mod parsers;
 mod settings;
