@@ -10,6 +10,8 @@ const LONGEST_KEY: usize = 250;
 const LONGEST_LINE: usize = 2048;
 /// Most flags of a meta command, as memcached has it for `ms`. Others may have one more there.
 const MOST_FLAGS: usize = 16;
+/// Longest flag, octets, as memcached has it for `O`.
+const LONGEST_FLAG: usize = 32;
 
 /// Bounds on what a client may say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +66,7 @@ impl Query {
         let is_read = match &self.verb {
             Verb::Get | Verb::Gets => true,
             Verb::Meta(flags) => {
-                let words = flags.split(|octet| *octet == b' ').filter(|word| !word.is_empty());
-                flags.len() + LONGEST_KEY < LONGEST_LINE && are_flags(words)
+                are_flags(flags.split(|octet| *octet == b' ').filter(|word| !word.is_empty()))
             }
         };
         is_read && is_key(&self.key)
@@ -305,7 +306,7 @@ fn are_flags<'a>(flags: impl Iterator<Item = &'a [u8]>) -> bool {
     flags.enumerate().all(|(place, flag)| {
         let first = flag.first().and_then(|first| seen.get_mut(usize::from(*first)));
         let is_new = first.is_some_and(|seen| !std::mem::replace(seen, true));
-        place < MOST_FLAGS && is_new && is_text(flag)
+        place < MOST_FLAGS && flag.len() <= LONGEST_FLAG && is_new && is_text(flag)
     })
 }
 

@@ -199,6 +199,10 @@ async fn compare(policy: &str, straight_below: usize) {
         // Nothing is left over for another's question.
         assert_eq!(gathered.say("mg nobodys-key v\r\n").await, "EN", "after {said:?}");
     }
+    // None of it was a reason for hubs to leave.
+    gathered.send(b"stats\r\n").await;
+    while gathered.line().await != "STAT hubs_lost 0" {}
+    while gathered.line().await != "END" {}
     assert!(same > all / 4, "only {same} are the same");
 }
 
