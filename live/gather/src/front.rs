@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
@@ -24,8 +24,10 @@ use crate::pool::{Answers, Budget, Fault, Server};
 use crate::settings::Settings;
 use crate::straight;
 
-/// How long a client may take nothing of its answer.
-const STALLED: Duration = Duration::from_secs(30);
+/// How many times a request's `deadline` a client may take for an answer, and what it has to take besides: octets a
+/// millisecond, 2 Mbit/s.
+const PATIENT: u32 = 10;
+const LEAST: usize = 256;
 /// Answers are written in pieces of about so many octets.
 const PIECE: usize = 64 << 10;
 
@@ -57,6 +59,7 @@ pub(crate) struct Counters {
 pub(crate) struct Inner {
     pub(crate) settings: Settings,
     ring: Ring,
+    budget: Budget,
     pub(crate) servers: Vec<Server>,
     pub(crate) hubs: Hubs,
     pub(crate) decider: Mutex<Decider>,
@@ -82,22 +85,20 @@ impl Front {
         let listen = settings.listen;
         let listener =
             TcpListener::bind(listen).await.map_err(|error| StartError::Listen(listen, error))?;
-        let budget = Budget::new(settings.memory);
         let item = settings.bounds.item;
-        let start = |server: &crate::settings::Server| {
-            Server::start(&server.name, server.address, item, budget.clone())
-        };
+        let start =
+            |server: &crate::settings::Server| Server::start(&server.name, server.address, item);
         let servers = settings.servers.iter().map(start).collect();
         let terms = Terms {
             front: RandomState::new().build_hasher().finish(),
             placement: settings.placement(),
             patience: settings.patience,
             most: item + PIECE,
-            budget: budget.clone(),
         };
         let hubs = Hubs::start(settings.servers.iter().map(|server| server.hub), &terms);
         let inner = Inner {
             ring: settings.ring(),
+            budget: Budget::new(settings.memory),
             servers,
             hubs,
             decider: Mutex::new(Decider::new(&settings)?),
@@ -129,6 +130,7 @@ impl Front {
                 continue;
             };
             let inner = Arc::clone(&self.inner);
+            let _ = stream.set_nodelay(true);
             tokio::spawn(async move {
                 inner.counters.clients.fetch_add(1, Ordering::Relaxed);
                 // A client that goes needs no notice.
@@ -156,8 +158,12 @@ pub(crate) async fn accept(listener: &TcpListener) -> TcpStream {
 
 /// What a client is told, written in pieces.
 struct Out<'a> {
-    stream: &'a mut TcpStream,
+    stream: &'a mut (dyn AsyncWrite + Send + Unpin),
     buffer: BytesMut,
+    /// How long it may still take.
+    left: Duration,
+    /// What values count in that are held for it.
+    budget: &'a Budget,
 }
 
 impl Out<'_> {
@@ -168,22 +174,39 @@ impl Out<'_> {
 
     async fn flush(&mut self) -> io::Result<()> {
         for piece in self.buffer.chunks(PIECE) {
-            timeout(STALLED, self.stream.write_all(piece)).await??;
+            self.left += time_of(piece.len());
+            let began = Instant::now();
+            timeout(self.left, self.stream.write_all(piece)).await??;
+            self.left = self.left.saturating_sub(began.elapsed());
         }
         self.buffer.clear();
         Ok(())
     }
 }
 
+/// What so many octets may take.
+const fn time_of(octets: usize) -> Duration {
+    Duration::from_millis((octets / LEAST) as u64)
+}
+
 impl Inner {
-    async fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
-        stream.set_nodelay(true)?;
+    async fn serve(
+        &self,
+        mut stream: impl AsyncRead + AsyncWrite + Send + Unpin,
+    ) -> io::Result<()> {
+        let patience = self.settings.deadline * PATIENT;
+        let budget = self.budget.part(self.settings.share);
         let mut parser = Parser::new(self.settings.bounds);
         let mut input = BytesMut::new();
         loop {
             // All that has come, so that lines of `mg` become one request.
             let mut queries = Vec::new();
-            let mut out = Out { stream: &mut stream, buffer: BytesMut::new() };
+            let mut out = Out {
+                stream: &mut stream,
+                buffer: BytesMut::new(),
+                left: patience,
+                budget: &budget,
+            };
             while let Some(command) = parser.next(&mut input) {
                 if let Command::Meta(query) = command {
                     queries.push(query);
@@ -212,7 +235,7 @@ impl Inner {
         if queries.is_empty() {
             return Ok(());
         }
-        let answers = self.gather(queries).await;
+        let answers = self.gather(queries, out.budget).await;
         for answer in answers {
             match answer {
                 Ok(record) => {
@@ -236,7 +259,7 @@ impl Inner {
         match command {
             Command::Meta(query) => self.meta(&mut vec![query], out).await?,
             Command::Get(queries) => {
-                let answers = self.gather(&queries).await;
+                let answers = self.gather(&queries, out.budget).await;
                 let keys = queries.iter().map(|query| &query.key);
                 self.values(keys, answers, out).await?;
             }
@@ -245,13 +268,14 @@ impl Inner {
                     out.say(COPIES).await?;
                     return Ok(true);
                 }
-                let answers = self.touch(&start, &keys).await;
+                let answers = self.touch(&start, &keys, out.budget).await;
                 self.values(keys.iter(), answers, out).await?;
             }
             Command::Pass(pass) => self.pass(pass, out).await?,
             Command::Flush(line, is_silent) => {
                 let deadline = self.deadline();
-                let say = |server: &Server| server.say(line.clone(), Form::Line, deadline);
+                let say =
+                    |server: &Server| server.say(line.clone(), Form::Line, out.budget, deadline);
                 let pending: Vec<_> = self.servers.iter().map(say).collect();
                 let answer = all(pending, b"OK\r\n").await;
                 self.line(answer, is_silent, out).await?;
@@ -297,7 +321,7 @@ impl Inner {
         Instant::now() + self.settings.deadline
     }
 
-    async fn gather(&self, queries: &[Query]) -> Answers {
+    async fn gather(&self, queries: &[Query], budget: &Budget) -> Answers {
         let settings = &self.settings;
         self.counters.gets.fetch_add(queries.len() as u64, Ordering::Relaxed);
         let mut holders = Vec::with_capacity(queries.len() * settings.copies);
@@ -313,21 +337,23 @@ impl Inner {
                 queries,
                 &holders,
                 settings.copies,
+                budget,
                 settings.deadline,
             )
             .await;
         }
         self.counters.swarms.fetch_add(1, Ordering::Relaxed);
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        swarm::gather(self, id, queries, &holders).await
+        swarm::gather(self, id, queries, &holders, budget).await
     }
 
-    async fn touch(&self, start: &[u8], keys: &[Bytes]) -> Answers {
+    async fn touch(&self, start: &[u8], keys: &[Bytes], budget: &Budget) -> Answers {
         let deadline = self.deadline();
         let ask = |key: &Bytes| {
             let mut holders = Vec::new();
             self.ring.holders(key, &mut holders);
-            self.servers[holders[0] as usize].ask_with(start, std::slice::from_ref(key), deadline)
+            let server = &self.servers[holders[0] as usize];
+            server.ask_with(start, std::slice::from_ref(key), budget, deadline)
         };
         let pending: Vec<_> = keys.iter().map(ask).collect();
         let mut answers = Answers::new();
@@ -350,7 +376,8 @@ impl Inner {
         // The parser took `noreply` away: what follows sees what was done. No wait lies between the copies, so
         // that all see the same order.
         let say = |holder: &u32| {
-            self.servers[*holder as usize].say(pass.octets.clone(), pass.form, deadline)
+            let server = &self.servers[*holder as usize];
+            server.say(pass.octets.clone(), pass.form, out.budget, deadline)
         };
         let pending: Vec<_> = holders.iter().map(say).collect();
         let answer = all(pending, b"").await;
@@ -444,5 +471,36 @@ async fn all(pending: Vec<crate::pool::Pending>, otherwise: &'static [u8]) -> Re
     match worst {
         Some(fault) => Err(fault),
         None => Ok(best.unwrap_or_else(|| Bytes::from_static(otherwise))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::duplex;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    async fn front() -> Front {
+        let text = "policy = { name = \"one-all\" }\npool = { hashing = \"ketama\" }\n\
+                    [front]\nlisten = \"127.0.0.1:0\"\n[[rack]]\nname = \"r1\"\n\
+                    [[server]]\nname = \"s1\"\naddress = \"127.0.0.1:1\"\nrack = \"r1\"\n";
+        Front::start(Settings::read("gather.toml", text).unwrap()).await.unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_hardly_takes_its_answer_is_left() {
+        let front = front().await;
+        let (mut client, stream) = duplex(PIECE);
+        client.write_all("stats\r\n".repeat(3000).as_bytes()).await.unwrap();
+        client.shutdown().await.unwrap();
+        tokio::spawn(async move {
+            let mut piece = vec![0; PIECE];
+            while client.read(&mut piece).await.is_ok_and(|got| got > 0) {
+                sleep(Duration::from_secs(29)).await;
+            }
+        });
+        let ended = front.inner.serve(stream).await;
+        assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -27,30 +27,53 @@ pub type Fault = Arc<str>;
 
 /// Octets of values that may be held.
 #[derive(Clone, Debug)]
-pub struct Budget(Arc<AtomicUsize>);
+pub struct Budget {
+    left: Arc<AtomicUsize>,
+    whole: Option<Arc<AtomicUsize>>,
+}
 
 impl Budget {
     /// Of so many octets.
     pub fn new(octets: usize) -> Self {
-        Self(Arc::new(AtomicUsize::new(octets)))
+        Self { left: Arc::new(AtomicUsize::new(octets)), whole: None }
+    }
+
+    /// At most so many octets of it: what is held of the part counts in the whole too.
+    pub fn part(&self, octets: usize) -> Self {
+        Self { whole: Some(Arc::clone(&self.left)), ..Self::new(octets) }
     }
 
     /// Counts octets as held until the result is dropped; `None` if they are too many.
     pub fn take(&self, octets: usize) -> Option<Hold> {
-        let taken = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(octets));
-        taken.ok().map(|_| Hold(octets, self.clone()))
+        let whole = match &self.whole {
+            Some(whole) => Some(Taken::new(whole, octets)?),
+            None => None,
+        };
+        Some(Hold { _own: Taken::new(&self.left, octets)?, _whole: whole })
     }
 }
 
 /// Octets that are held.
 #[derive(Debug)]
-pub struct Hold(usize, Budget);
+pub struct Hold {
+    _own: Taken,
+    _whole: Option<Taken>,
+}
 
-impl Drop for Hold {
+#[derive(Debug)]
+struct Taken(usize, Arc<AtomicUsize>);
+
+impl Taken {
+    fn new(left: &Arc<AtomicUsize>, octets: usize) -> Option<Self> {
+        let taken = left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(octets));
+        taken.ok().map(|_| Self(octets, Arc::clone(left)))
+    }
+}
+
+impl Drop for Taken {
     fn drop(&mut self) {
-        self.1.0.fetch_add(self.0, Ordering::Relaxed);
+        self.1.fetch_add(self.0, Ordering::Relaxed);
     }
 }
 
@@ -59,18 +82,22 @@ impl Drop for Hold {
 pub struct Record {
     /// As [`Answer`] has it.
     pub octets: Bytes,
-    _hold: Arc<Hold>,
+    _hold: Option<Arc<Hold>>,
 }
 
 impl Record {
-    /// Of octets within the budget.
+    /// Of octets within the budget. A line alone isn't counted: what was done is said, whatever others hold.
     ///
     /// # Errors
     /// They are too many.
     pub fn new(octets: Bytes, budget: &Budget) -> Result<Self, Fault> {
+        let end = octets.iter().position(|octet| *octet == b'\n');
+        if end.is_none_or(|end| end + 1 == octets.len()) {
+            return Ok(Self { octets, _hold: None });
+        }
         // What stands around it counts too.
         let hold = budget.take(octets.len() + 128).ok_or("out of memory")?;
-        Ok(Self { octets, _hold: Arc::new(hold) })
+        Ok(Self { octets, _hold: Some(Arc::new(hold)) })
     }
 }
 
@@ -90,6 +117,8 @@ enum Expected {
 struct Question {
     octets: Bytes,
     expected: Expected,
+    /// Of who asks.
+    budget: Budget,
     deadline: Instant,
     to: oneshot::Sender<Result<Answers, Fault>>,
 }
@@ -124,16 +153,16 @@ impl Pending {
 impl Server {
     /// The server at `address`, whose values have at most `item` octets. A task keeps its connection until all who
     /// may ask are gone.
-    pub fn start(name: &str, address: SocketAddr, item: usize, budget: Budget) -> Self {
+    pub fn start(name: &str, address: SocketAddr, item: usize) -> Self {
         let (questions, asked) = mpsc::channel(MOST_WAITING);
         let name: Arc<str> = name.into();
-        let line = Line { name: Arc::clone(&name), address, item, budget };
+        let line = Line { name: Arc::clone(&name), address, item };
         tokio::spawn(line.run(asked));
         Self { name, questions }
     }
 
-    /// Asks for keys, of which either all or none are asked for by a meta command.
-    pub fn ask(&self, queries: &[Query], deadline: Instant) -> Pending {
+    /// Asks for keys, of which either all or none are asked for by a meta command. Values count in `budget`.
+    pub fn ask(&self, queries: &[Query], budget: &Budget, deadline: Instant) -> Pending {
         let mut octets = BytesMut::new();
         let mut forms = VecDeque::new();
         let mut keys = VecDeque::new();
@@ -160,26 +189,38 @@ impl Server {
             }
         }
         if keys.is_empty() {
-            return self.send(octets.freeze(), Expected::Forms(forms), deadline);
+            return self.send(octets.freeze(), Expected::Forms(forms), budget, deadline);
         }
         octets.extend_from_slice(b"\r\n");
-        self.send(octets.freeze(), Expected::Values(keys), deadline)
+        self.send(octets.freeze(), Expected::Values(keys), budget, deadline)
     }
 
     /// Asks for values of `keys` by a line that begins so.
-    pub fn ask_with(&self, start: &[u8], keys: &[Bytes], deadline: Instant) -> Pending {
+    pub fn ask_with(
+        &self,
+        start: &[u8],
+        keys: &[Bytes],
+        budget: &Budget,
+        deadline: Instant,
+    ) -> Pending {
         let line = [start, b" ", &keys.join(&b' '), b"\r\n"].concat();
-        self.send(line.into(), Expected::Values(keys.iter().cloned().collect()), deadline)
+        self.send(line.into(), Expected::Values(keys.iter().cloned().collect()), budget, deadline)
     }
 
     /// Says something that is answered once.
-    pub fn say(&self, octets: Bytes, form: Form, deadline: Instant) -> Pending {
-        self.send(octets, Expected::Forms(VecDeque::from([form])), deadline)
+    pub fn say(&self, octets: Bytes, form: Form, budget: &Budget, deadline: Instant) -> Pending {
+        self.send(octets, Expected::Forms(VecDeque::from([form])), budget, deadline)
     }
 
-    fn send(&self, octets: Bytes, expected: Expected, deadline: Instant) -> Pending {
+    fn send(
+        &self,
+        octets: Bytes,
+        expected: Expected,
+        budget: &Budget,
+        deadline: Instant,
+    ) -> Pending {
         let (to, answer) = oneshot::channel();
-        let question = Question { octets, expected, deadline, to };
+        let question = Question { octets, expected, budget: budget.clone(), deadline, to };
         let answer = match self.questions.try_send(question) {
             Ok(()) => Ok(answer),
             Err(_) => Err(format!("{}: too many requests wait for it", self.name).into()),
@@ -193,7 +234,6 @@ struct Line {
     name: Arc<str>,
     address: SocketAddr,
     item: usize,
-    budget: Budget,
 }
 
 impl Line {
@@ -277,7 +317,7 @@ impl Line {
             };
             let mut answers = Answers::new();
             loop {
-                match self.take(&mut buffer, &mut question.expected, &mut answers) {
+                match self.take(&mut buffer, &mut question, &mut answers) {
                     Err(why) => {
                         let _ = question.to.send(Err(format!("{}: {why}", self.name).into()));
                         return why.to_string();
@@ -305,10 +345,11 @@ impl Line {
     fn take(
         &self,
         buffer: &mut BytesMut,
-        expected: &mut Expected,
+        question: &mut Question,
         answers: &mut Answers,
     ) -> Result<bool, answer::AnswerError> {
-        match expected {
+        let budget = &question.budget;
+        match &mut question.expected {
             Expected::Values(keys) => loop {
                 match answer::values(buffer, self.item)? {
                     None => return Ok(false),
@@ -321,7 +362,7 @@ impl Line {
                             }
                             answers.push(Ok(None));
                         }
-                        answers.push(Record::new(octets, &self.budget).map(Some));
+                        answers.push(Record::new(octets, budget).map(Some));
                     }
                     Some(Answer::End) => {
                         answers.extend(keys.drain(..).map(|_| Ok(None)));
@@ -339,7 +380,7 @@ impl Line {
                 while let Some(form) = forms.front() {
                     match answer::whole(buffer, *form, self.item)? {
                         Some(Answer::Whole(octets)) => {
-                            answers.push(Record::new(octets, &self.budget).map(Some));
+                            answers.push(Record::new(octets, budget).map(Some));
                             forms.pop_front();
                         }
                         _ => return Ok(false),

@@ -183,7 +183,7 @@ impl Job {
         }
         for ((holder, _), (objects, queries)) in groups {
             let Some(server) = self.shared.servers.get(holder as usize) else { continue };
-            let pending = server.ask(&queries, self.deadline);
+            let pending = server.ask(&queries, &self.shared.budget, self.deadline);
             self.asked.spawn(async move { (objects, pending.answer().await) });
         }
     }

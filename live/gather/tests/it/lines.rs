@@ -219,13 +219,14 @@ async fn lines_are_answered_as_often_as_by_memcached_through_hubs() {
 #[tokio::test]
 async fn what_nobody_asked_for_is_no_answer() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let server = Server::start("s1", listener.local_addr().unwrap(), 1024, Budget::new(1 << 20));
+    let server = Server::start("s1", listener.local_addr().unwrap(), 1024);
+    let budget = Budget::new(1 << 20);
     let deadline = Instant::now() + Duration::from_secs(600);
     for (asked, form, said, wanted) in [
         ("set a 0 0 1\r\n1\r\n", Form::Line, "STORED\r\nVA 6\r\nsecret\r\n", "STORED\r\n"),
         ("mg k v\r\n", Form::Meta, "EN\r\n", "EN\r\n"),
     ] {
-        let pending = server.say(Bytes::from_static(asked.as_bytes()), form, deadline);
+        let pending = server.say(Bytes::from_static(asked.as_bytes()), form, &budget, deadline);
         // Each comes on a connection of its own.
         let (mut stream, _) =
             timeout(HANGS, listener.accept()).await.expect("the old one").unwrap();

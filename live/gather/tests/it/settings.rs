@@ -49,6 +49,11 @@ fn errors_name_place_and_remedy() {
             "memory = \"2 MB\"\nitem = \"4 MB\"\n[[rack]]",
             "front: memory is less than one item; raise",
         ),
+        (
+            "[[rack]]",
+            "share = \"500 kB\"\n[[rack]]",
+            "front: share is less than one item; raise share or lower item",
+        ),
         ("[[rack]]", "speed = 1\n[[rack]]", "front.speed: unknown key"),
     ] {
         let text = GOOD.replacen(from, to, 1);
