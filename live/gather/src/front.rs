@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::command::{Command, Form, Parser, Pass, Query, Spread};
 use crate::decider::Decider;
@@ -24,10 +24,12 @@ use crate::pool::{Answers, Budget, Fault, Server};
 use crate::settings::Settings;
 use crate::straight;
 
-/// How many times a request's `deadline` a client may take for an answer, and what it has to take besides: octets a
-/// millisecond, 2 Mbit/s.
+/// How many times a request's `deadline` a client may take to say a command or to take an answer, and what it has to say
+/// or take besides: octets a millisecond, 2 Mbit/s.
 const PATIENT: u32 = 10;
 const LEAST: usize = 256;
+/// What a client may have said of a command before that counts as held, octets.
+const FREE: usize = 4096;
 /// Answers are written in pieces of about so many octets.
 const PIECE: usize = 64 << 10;
 
@@ -198,6 +200,8 @@ impl Inner {
         let budget = self.budget.part(self.settings.share);
         let mut parser = Parser::new(self.settings.bounds);
         let mut input = BytesMut::new();
+        // Of a command that isn't whole: what holds its octets, and when it began.
+        let (mut held, mut began) = (None, Instant::now());
         loop {
             // All that has come, so that lines of `mg` become one request.
             let mut queries = Vec::new();
@@ -207,6 +211,7 @@ impl Inner {
                 left: patience,
                 budget: &budget,
             };
+            let before = input.len();
             while let Some(command) = parser.next(&mut input) {
                 if let Command::Meta(query) = command {
                     queries.push(query);
@@ -224,7 +229,28 @@ impl Inner {
             }
             self.meta(&mut queries, &mut out).await?;
             out.flush().await?;
-            if stream.read_buf(&mut input).await? == 0 {
+            if input.len() < before {
+                began = Instant::now();
+            }
+            let was_held = held.take().is_some();
+            let got = if input.is_empty() {
+                if was_held {
+                    // Its room is given back.
+                    input = BytesMut::new();
+                }
+                let got = stream.read_buf(&mut input).await?;
+                began = Instant::now();
+                got
+            } else {
+                held = budget.take(input.len().saturating_sub(FREE));
+                if held.is_none() {
+                    stream.write_all(b"SERVER_ERROR out of memory\r\n").await?;
+                    return stream.shutdown().await;
+                }
+                let end = began + patience + time_of(input.len());
+                timeout_at(end, stream.read_buf(&mut input)).await??
+            };
+            if got == 0 {
                 return Ok(());
             }
         }
@@ -502,5 +528,38 @@ mod tests {
         });
         let ended = front.inner.serve(stream).await;
         assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_hardly_says_its_command_is_left() {
+        let front = front().await;
+        let (mut client, stream) = duplex(PIECE);
+        tokio::spawn(async move {
+            client.write_all(b"set k 0 0 100\r\n").await.unwrap();
+            while client.write_all(b"x").await.is_ok() {
+                sleep(Duration::from_secs(5)).await;
+            }
+        });
+        let ended = front.inner.serve(stream).await;
+        assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_client_says_is_held_too() {
+        let front = front().await;
+        let (mut client, stream) = duplex(PIECE);
+        // All but what a client may say anyway is taken.
+        let taken = front.inner.budget.take(front.inner.settings.memory - 1000).unwrap();
+        let said = [&b"set k 0 0 9000\r\n"[..], &[b'x'; 6000]].concat();
+        client.write_all(&said).await.unwrap();
+        let serving = front.inner.serve(stream);
+        let mut said = Vec::new();
+        let (ended, read) = tokio::join!(serving, client.read_to_end(&mut said));
+        ended.unwrap();
+        read.unwrap();
+        assert_eq!(said, b"SERVER_ERROR out of memory\r\n");
+        drop(taken);
+        // What was held for it is free again.
+        assert!(front.inner.budget.take(front.inner.settings.memory).is_some());
     }
 }
