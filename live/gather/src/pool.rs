@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -315,9 +315,9 @@ impl Line {
             let Some(mut question) = asked else {
                 return "it speaks without being asked".to_owned();
             };
-            let mut answers = Answers::new();
+            let (mut answers, mut skip) = (Answers::new(), 0);
             loop {
-                match self.take(&mut buffer, &mut question, &mut answers) {
+                match self.take(&mut buffer, &mut skip, &mut question, &mut answers) {
                     Err(why) => {
                         let _ = question.to.send(Err(format!("{}: {why}", self.name).into()));
                         return why.to_string();
@@ -341,28 +341,33 @@ impl Line {
         }
     }
 
-    /// Takes what has come of an answer; whether it is whole.
+    /// Takes what has come of an answer, passing over the octets of `skip`; whether it is whole.
     fn take(
         &self,
         buffer: &mut BytesMut,
+        skip: &mut usize,
         question: &mut Question,
         answers: &mut Answers,
     ) -> Result<bool, answer::AnswerError> {
         let budget = &question.budget;
-        match &mut question.expected {
-            Expected::Values(keys) => loop {
-                match answer::values(buffer, self.item)? {
+        loop {
+            let gone = buffer.len().min(*skip);
+            buffer.advance(gone);
+            *skip -= gone;
+            if *skip > 0 {
+                return Ok(false);
+            }
+            match &mut question.expected {
+                Expected::Values(keys) => match answer::values(buffer, self.item)? {
                     None => return Ok(false),
                     Some(Answer::Value(key, octets)) => {
-                        // Servers leave out what they haven't, and keep the order.
-                        loop {
-                            let next = keys.pop_front().ok_or(answer::AnswerError::Strange)?;
-                            if next == key {
-                                break;
-                            }
-                            answers.push(Ok(None));
-                        }
+                        leave_out(keys, &key, answers)?;
                         answers.push(Record::new(octets, budget).map(Some));
+                    }
+                    Some(Answer::Large(key, octets)) => {
+                        leave_out(keys, &key, answers)?;
+                        answers.push(Err(self.large()));
+                        *skip = octets;
                     }
                     Some(Answer::End) => {
                         answers.extend(keys.drain(..).map(|_| Ok(None)));
@@ -374,22 +379,40 @@ impl Line {
                         answers.extend(keys.drain(..).map(|_| Err(Arc::clone(&why))));
                         return Ok(true);
                     }
-                }
-            },
-            Expected::Forms(forms) => {
-                while let Some(form) = forms.front() {
+                },
+                Expected::Forms(forms) => {
+                    let Some(form) = forms.front() else { return Ok(true) };
                     match answer::whole(buffer, *form, self.item)? {
                         Some(Answer::Whole(octets)) => {
                             answers.push(Record::new(octets, budget).map(Some));
-                            forms.pop_front();
+                        }
+                        Some(Answer::Large(_, octets)) => {
+                            answers.push(Err(self.large()));
+                            *skip = octets;
                         }
                         _ => return Ok(false),
                     }
+                    forms.pop_front();
                 }
-                Ok(true)
             }
         }
     }
+
+    fn large(&self) -> Fault {
+        format!("{}: a value is larger than item allows", self.name).into()
+    }
+}
+
+/// Takes the keys up to this one as not there: servers leave out what they haven't, and keep the order.
+fn leave_out(
+    keys: &mut VecDeque<Bytes>,
+    found: &Bytes,
+    answers: &mut Answers,
+) -> Result<(), answer::AnswerError> {
+    while keys.pop_front().ok_or(answer::AnswerError::Strange)? != *found {
+        answers.push(Ok(None));
+    }
+    Ok(())
 }
 
 /// Sends questions as they come, and passes them on to who reads their answers.

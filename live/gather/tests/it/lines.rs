@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use gather::command::Form;
+use gather::command::{Form, Query, Verb};
 use gather::pool::{Budget, Server};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -236,5 +236,37 @@ async fn what_nobody_asked_for_is_no_answer() {
         let mut answers = pending.answer().await.unwrap();
         let record = answers.pop().unwrap().unwrap().unwrap();
         assert_eq!(record.octets, wanted.as_bytes());
+    }
+}
+
+#[tokio::test]
+async fn a_value_too_large_fails_alone() {
+    if !is_there() {
+        return;
+    }
+    let memcached = Memcached::start().await;
+    let mut straight = Client::at(memcached.address).await;
+    let large = "x".repeat(100_000);
+    assert_eq!(straight.say(&format!("set k 0 0 100000\r\n{large}\r\n")).await, "STORED");
+    assert_eq!(straight.say("set a 0 0 2\r\nhi\r\n").await, "STORED");
+    let server = Server::start("s1", memcached.address, 1024);
+    let (budget, deadline) = (Budget::new(1 << 20), Instant::now() + HANGS);
+    let query = |key: &'static str, verb: &Verb| Query { key: key.into(), verb: verb.clone() };
+    let meta = |flags: &'static str| Verb::Meta(flags.into());
+    // All on one connection, before the first is answered.
+    let asked = [Verb::Get, Verb::Gets, meta("v"), meta("v q")];
+    let asked = asked.map(|verb| {
+        let queries = ["k", "a", "b"].map(|key| query(key, &verb));
+        server.ask(&queries, &budget, deadline)
+    });
+    for pending in asked {
+        let answers = pending.answer().await.unwrap();
+        let [large, small, missing] = &answers[..] else { panic!("{answers:?}") };
+        assert_eq!(&**large.as_ref().unwrap_err(), "s1: a value is larger than item allows");
+        let small = small.as_ref().unwrap().as_ref().unwrap();
+        assert!(small.octets.ends_with(b"\r\nhi\r\n"), "{small:?}");
+        // A miss is nothing, or a line that says so.
+        let missing = missing.as_ref().unwrap().as_ref();
+        assert!(missing.is_none_or(|record| record.octets.len() < 5), "{missing:?}");
     }
 }
