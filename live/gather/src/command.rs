@@ -116,6 +116,8 @@ pub enum Command {
     Version,
     /// `stats`, with what.
     Stats(Bytes),
+    /// A value above the bound, which is passed over. The key, where its old value is to go.
+    Large(Option<Bytes>),
     /// Answered with a fixed line, or with nothing.
     Said(&'static str),
     /// `quit`.
@@ -126,7 +128,8 @@ pub enum Command {
 
 const ERROR: &str = "ERROR\r\n";
 const FORMAT: &str = "CLIENT_ERROR bad command line format\r\n";
-const LARGE: &str = "SERVER_ERROR object too large for cache\r\n";
+/// What is said of a value above the bound.
+pub const LARGE: &str = "SERVER_ERROR object too large for cache\r\n";
 const CHUNK: &str = "CLIENT_ERROR bad data chunk\r\n";
 const LONG: &str = "CLIENT_ERROR line too long\r\n";
 const MANY: &str = "CLIENT_ERROR too many keys\r\n";
@@ -193,10 +196,16 @@ impl Parser {
                 return Some(Command::Said(said));
             }
             Some(Ok(size)) if size > self.bounds.item => {
+                let command = match self.read(name, &words, Some(&[])) {
+                    // As memcached does: who stored it means the old value no more. What is silent is told too.
+                    Command::Pass(pass) => {
+                        Command::Large(matches!(name, b"set" | b"ms").then_some(pass.key))
+                    }
+                    refused => refused,
+                };
                 buffer.advance(end + 1);
                 self.skip = size.saturating_add(2);
-                // What is silent is told too, as memcached does.
-                return Some(Command::Said(LARGE));
+                return Some(command);
             }
             Some(Ok(size)) => {
                 if buffer.len() < end + 1 + size + 2 {

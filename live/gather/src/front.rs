@@ -16,11 +16,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::command::{Command, Form, Parser, Pass, Query, Spread};
+use crate::command::{Command, Form, LARGE, Parser, Pass, Query, Spread};
 use crate::decider::Decider;
 use crate::hashing::Ring;
 use crate::hubs::{Hubs, Terms};
-use crate::pool::{Answers, Budget, Fault, Server};
+use crate::pool::{Answers, Budget, Fault, Pending, Server};
 use crate::settings::Settings;
 use crate::straight;
 
@@ -311,6 +311,17 @@ impl Inner {
                 out.say(concat!("VERSION ", env!("CARGO_PKG_VERSION"), "\r\n").as_bytes()).await?;
             }
             Command::Stats(what) => out.say(self.stats(&what).as_bytes()).await?,
+            Command::Large(key) => {
+                if let Some(key) = key {
+                    let line = [b"delete ", &key[..], b"\r\n"].concat().into();
+                    let pending = self.say_to_holders(&key, &line, Form::Line, out.budget);
+                    if let Err(fault) = all(pending, b"").await {
+                        self.complain(&fault, out).await?;
+                        return Ok(true);
+                    }
+                }
+                out.say(LARGE.as_bytes()).await?;
+            }
             Command::Said(said) => out.say(said.as_bytes()).await?,
             Command::Fatal(said) => {
                 out.say(said.as_bytes()).await?;
@@ -392,20 +403,29 @@ impl Inner {
         answers
     }
 
+    /// Says something to all servers of a key. No wait lies between the copies, so that all see the same order.
+    fn say_to_holders(
+        &self,
+        key: &[u8],
+        octets: &Bytes,
+        form: Form,
+        budget: &Budget,
+    ) -> Vec<Pending> {
+        let mut holders = Vec::new();
+        self.ring.holders(key, &mut holders);
+        let deadline = self.deadline();
+        let say = |holder: &u32| {
+            self.servers[*holder as usize].say(octets.clone(), form, budget, deadline)
+        };
+        holders.iter().map(say).collect()
+    }
+
     async fn pass(&self, pass: Pass, out: &mut Out<'_>) -> io::Result<()> {
         if self.settings.copies > 1 && pass.spread == Spread::One {
             return out.say(if pass.is_silent { b"" } else { COPIES }).await;
         }
-        let mut holders = Vec::new();
-        self.ring.holders(&pass.key, &mut holders);
-        let deadline = self.deadline();
-        // The parser took `noreply` away: what follows sees what was done. No wait lies between the copies, so
-        // that all see the same order.
-        let say = |holder: &u32| {
-            let server = &self.servers[*holder as usize];
-            server.say(pass.octets.clone(), pass.form, out.budget, deadline)
-        };
-        let pending: Vec<_> = holders.iter().map(say).collect();
+        // The parser took `noreply` away: what follows sees what was done.
+        let pending = self.say_to_holders(&pass.key, &pass.octets, pass.form, out.budget);
         let answer = all(pending, b"").await;
         self.line(answer, pass.is_silent, out).await
     }
@@ -465,7 +485,7 @@ const COPIES: &[u8] =
     b"CLIENT_ERROR with copies above 1 only what is the same at all copies is possible\r\n";
 
 /// One answer for all: the worst, else the first that found its item.
-async fn all(pending: Vec<crate::pool::Pending>, otherwise: &'static [u8]) -> Result<Bytes, Fault> {
+async fn all(pending: Vec<Pending>, otherwise: &'static [u8]) -> Result<Bytes, Fault> {
     let mut best: Option<Bytes> = None;
     let mut worst = None;
     for pending in pending {

@@ -52,9 +52,25 @@ async fn talk(straight_below: usize) {
         let heard = client.octets(answer.len()).await;
         assert_eq!(String::from_utf8_lossy(&heard), *answer, "{said:?}");
     }
-    // What is too large is passed over, and what follows is understood.
-    let large = format!("set l 0 0 70000\r\n{}\r\nmn\r\n", "x".repeat(70_000));
-    assert_eq!(client.say(&large).await, "SERVER_ERROR object too large for cache");
+    // What is too large is passed over, and what follows is understood. The old value goes as at memcached.
+    let too_large = "SERVER_ERROR object too large for cache";
+    for (line, is_there) in [
+        ("set l 0 0 70000", false),
+        ("set l 0 0 70000 noreply", false),
+        ("ms l 70000", false),
+        ("append l 0 0 70000", true),
+        ("cas l 0 0 70000 1", true),
+    ] {
+        assert_eq!(client.say("set l 0 0 2\r\nhi\r\n").await, "STORED");
+        let large = format!("{line}\r\n{}\r\nmn\r\n", "x".repeat(70_000));
+        assert_eq!(client.say(&large).await, too_large, "{line}");
+        assert_eq!(client.line().await, "MN");
+        let found = client.get(&["l".to_owned()]).await.unwrap();
+        assert_eq!(found.contains_key("l"), is_there, "{line}");
+    }
+    // What is wrong besides is said of it alone.
+    let wrong = format!("set l -1 0 70000\r\n{}\r\nmn\r\n", "x".repeat(70_000));
+    assert_eq!(client.say(&wrong).await, "CLIENT_ERROR bad command line format");
     assert_eq!(client.line().await, "MN");
     // What can't be understood ends the connection.
     assert_eq!(client.say("set l 0 0 2\r\nxxxx\r\n").await, "CLIENT_ERROR bad data chunk");
