@@ -12,6 +12,8 @@ const LONGEST_LINE: usize = 2048;
 const MOST_FLAGS: usize = 16;
 /// Longest flag, octets, as memcached has it for `O`.
 const LONGEST_FLAG: usize = 32;
+/// Longest number, octets: memcached takes more zeros, which only make lines longer.
+const LONGEST_NUMBER: usize = 20;
 
 /// Bounds on what a client may say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,7 +308,8 @@ fn is_key(key: &[u8]) -> bool {
 /// Whether a word is a number as memcached reads it. What it can't read it answers by an error, and takes the value that
 /// follows for a command.
 fn is<T: FromStr>(word: &[u8]) -> bool {
-    std::str::from_utf8(word).is_ok_and(|word| word.parse::<T>().is_ok())
+    word.len() <= LONGEST_NUMBER
+        && std::str::from_utf8(word).is_ok_and(|word| word.parse::<T>().is_ok())
 }
 
 /// Whether these are flags as memcached reads them: by their first octets, which differ.

@@ -2,6 +2,7 @@
 
 mod swarm;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
@@ -30,6 +31,10 @@ const PATIENT: u32 = 10;
 const LEAST: usize = 256;
 /// What a client may have said of a command before that counts as held, octets.
 const FREE: usize = 4096;
+/// Keys that are touched at a time, so that others find room at servers; and in a line, which memcached takes up to 2048
+/// octets of: eight of the longest keys, a command and a number.
+const TOUCHED: usize = 1024;
+const IN_LINE: usize = 8;
 /// Answers are written in pieces of about so many octets.
 const PIECE: usize = 64 << 10;
 
@@ -384,23 +389,40 @@ impl Inner {
         swarm::gather(self, id, queries, &holders, budget).await
     }
 
+    /// Asks for keys of one copy each by lines that begin so.
     async fn touch(&self, start: &[u8], keys: &[Bytes], budget: &Budget) -> Answers {
         let deadline = self.deadline();
-        let ask = |key: &Bytes| {
-            let mut holders = Vec::new();
-            self.ring.holders(key, &mut holders);
-            let server = &self.servers[holders[0] as usize];
-            server.ask_with(start, std::slice::from_ref(key), budget, deadline)
-        };
-        let pending: Vec<_> = keys.iter().map(ask).collect();
-        let mut answers = Answers::new();
-        for pending in pending {
-            match pending.answer().await {
-                Ok(found) => answers.extend(found),
-                Err(fault) => answers.push(Err(fault)),
+        let mut all = Answers::new();
+        for keys in keys.chunks(TOUCHED) {
+            let mut holders = Vec::with_capacity(keys.len());
+            keys.iter().for_each(|key| self.ring.holders(key, &mut holders));
+            let mut groups = BTreeMap::<u32, Vec<usize>>::new();
+            for (place, holder) in holders.into_iter().enumerate() {
+                groups.entry(holder).or_default().push(place);
             }
+            let mut pending = Vec::new();
+            for (holder, places) in groups {
+                for places in places.chunks(IN_LINE) {
+                    let keys: Vec<Bytes> =
+                        places.iter().map(|place| keys[*place].clone()).collect();
+                    let server = &self.servers[holder as usize];
+                    let asked = server.ask_with(start, &keys, budget, deadline);
+                    pending.push((places.to_vec(), asked));
+                }
+            }
+            let mut answers = vec![Ok(None); keys.len()];
+            for (places, pending) in pending {
+                let found = match pending.answer().await {
+                    Ok(found) => found,
+                    Err(fault) => vec![Err(fault); places.len()],
+                };
+                for (place, found) in places.into_iter().zip(found) {
+                    answers[place] = found;
+                }
+            }
+            all.extend(answers);
         }
-        answers
+        all
     }
 
     /// Says something to all servers of a key. No wait lies between the copies, so that all see the same order.

@@ -1,6 +1,6 @@
 //! Command by command, the front end says what memcached says.
 
-use crate::cluster::{Cluster, is_there};
+use crate::cluster::{Cluster, is_there, value};
 
 /// Pairs of what is said and what memcached 1.6 answers.
 const TALK: &[(&str, &str)] = &[
@@ -85,6 +85,31 @@ async fn commands_are_answered_as_by_memcached() {
 #[tokio::test]
 async fn commands_are_answered_as_by_memcached_through_hubs() {
     talk(1).await;
+}
+
+#[tokio::test]
+async fn as_many_keys_are_touched_as_are_fetched() {
+    if !is_there() {
+        return;
+    }
+    let cluster = Cluster::start("name = \"one-all\"", 1, 1, "deadline = \"15 s\"").await;
+    let mut client = cluster.client().await;
+    let filled = client.fill(20).await;
+    // As many as a command may have, of the longest that there are.
+    let mut keys: Vec<String> = (filled.len()..16_384).map(|n| format!("{n:0>250}")).collect();
+    // Some that are there, far from each other.
+    for (place, key) in filled.iter().enumerate() {
+        keys.insert(place * 800, key.clone());
+    }
+    for time in ["0", "-0000000000000000000"] {
+        client.send(format!("gat {time} {}\r\n", keys.join(" ")).as_bytes()).await;
+        for key in &filled {
+            let value = value(key);
+            assert_eq!(client.line().await, format!("VALUE {key} 7 {}", value.len()));
+            assert_eq!(client.octets(value.len() + 2).await, format!("{value}\r\n").as_bytes());
+        }
+        assert_eq!(client.line().await, "END");
+    }
 }
 
 #[tokio::test]
