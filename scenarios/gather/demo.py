@@ -22,6 +22,7 @@ PORT, HUB, PROXY, FRONT = 11211, 11311, 22121, 21000
 POLICIES = {
     "one-all": 'name = "one-all"',
     "sw": 'name = "sw"',
+    "sw-ictcp": 'name = "sw-ictcp"',
     "sicc": 'name = "sicc"',
     "unpacked": 'name = "sicc", pack = false',
     "sicc-joint": 'name = "sicc-joint"',

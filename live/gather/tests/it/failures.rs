@@ -61,9 +61,9 @@ async fn a_server_that_dies_is_an_error_or_another_copy() {
     if !is_there() {
         return;
     }
-    for policy in ["name = \"one-all\"", "name = \"sw\"", "name = \"sicc\""] {
+    for policy in ["one-all", "sw", "sw-ictcp", "sicc"].map(|name| format!("name = \"{name}\"")) {
         for copies in [1, 2] {
-            let mut cluster = Cluster::start(policy, 2, copies, "straight_below = 2").await;
+            let mut cluster = Cluster::start(&policy, 2, copies, "straight_below = 2").await;
             let mut client = cluster.client().await;
             let keys = client.fill(200).await;
             cluster.servers[1].process.kill().unwrap();
