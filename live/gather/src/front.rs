@@ -35,6 +35,8 @@ const FREE: usize = 4096;
 /// octets of: eight of the longest keys, a command and a number.
 const TOUCHED: usize = 1024;
 const IN_LINE: usize = 8;
+/// Commands for servers that are sent before the first of them is answered.
+const RUN: usize = 256;
 /// Answers are written in pieces of about so many octets.
 const PIECE: usize = 64 << 10;
 
@@ -191,6 +193,14 @@ impl Out<'_> {
     }
 }
 
+/// A command that went to its servers, and whose answer a client waits for.
+enum Passing {
+    /// It went to none: this is said.
+    Refused(&'static [u8]),
+    /// These answer, and whether the client wants to hear nothing.
+    Sent(Vec<Pending>, bool),
+}
+
 /// What so many octets may take.
 const fn time_of(octets: usize) -> Duration {
     Duration::from_millis((octets / LEAST) as u64)
@@ -208,8 +218,8 @@ impl Inner {
         // Of a command that isn't whole: what holds its octets, and when it began.
         let (mut held, mut began) = (None, Instant::now());
         loop {
-            // All that has come, so that lines of `mg` become one request.
-            let mut queries = Vec::new();
+            // All that has come, so that lines of `mg` become one request, and what follows each other is sent so.
+            let (mut queries, mut passing) = (Vec::new(), Vec::new());
             let mut out = Out {
                 stream: &mut stream,
                 buffer: BytesMut::new(),
@@ -218,21 +228,33 @@ impl Inner {
             };
             let before = input.len();
             while let Some(command) = parser.next(&mut input) {
-                if let Command::Meta(query) = command {
-                    queries.push(query);
-                    if queries.len() < self.settings.bounds.keys {
-                        continue;
+                match command {
+                    Command::Meta(query) => {
+                        self.passed(&mut passing, &mut out).await?;
+                        queries.push(query);
+                        if queries.len() >= self.settings.bounds.keys {
+                            self.meta(&mut queries, &mut out).await?;
+                        }
                     }
-                    self.meta(&mut queries, &mut out).await?;
-                    continue;
-                }
-                self.meta(&mut queries, &mut out).await?;
-                if !self.execute(command, &mut out).await? {
-                    out.flush().await?;
-                    return stream.shutdown().await;
+                    Command::Pass(pass) => {
+                        self.meta(&mut queries, &mut out).await?;
+                        passing.push(self.pass(&pass, &budget));
+                        if passing.len() >= RUN {
+                            self.passed(&mut passing, &mut out).await?;
+                        }
+                    }
+                    command => {
+                        self.meta(&mut queries, &mut out).await?;
+                        self.passed(&mut passing, &mut out).await?;
+                        if !self.execute(command, &mut out).await? {
+                            out.flush().await?;
+                            return stream.shutdown().await;
+                        }
+                    }
                 }
             }
             self.meta(&mut queries, &mut out).await?;
+            self.passed(&mut passing, &mut out).await?;
             out.flush().await?;
             if input.len() < before {
                 began = Instant::now();
@@ -243,6 +265,8 @@ impl Inner {
                     // Its room is given back.
                     input = BytesMut::new();
                 }
+                // Much comes at once, if there is room for it.
+                input.reserve(FREE);
                 let got = stream.read_buf(&mut input).await?;
                 began = Instant::now();
                 got
@@ -302,7 +326,9 @@ impl Inner {
                 let answers = self.touch(&start, &keys, out.budget).await;
                 self.values(keys.iter(), answers, out).await?;
             }
-            Command::Pass(pass) => self.pass(pass, out).await?,
+            Command::Pass(pass) => {
+                self.passed(&mut vec![self.pass(&pass, out.budget)], out).await?;
+            }
             Command::Flush(line, is_silent) => {
                 let deadline = self.deadline();
                 let say =
@@ -442,14 +468,27 @@ impl Inner {
         holders.iter().map(say).collect()
     }
 
-    async fn pass(&self, pass: Pass, out: &mut Out<'_>) -> io::Result<()> {
+    /// Sends a command. The parser took `noreply` away: what follows sees what was done.
+    fn pass(&self, pass: &Pass, budget: &Budget) -> Passing {
         if self.settings.copies > 1 && pass.spread == Spread::One {
-            return out.say(if pass.is_silent { b"" } else { COPIES }).await;
+            return Passing::Refused(if pass.is_silent { b"" } else { COPIES });
         }
-        // The parser took `noreply` away: what follows sees what was done.
-        let pending = self.say_to_holders(&pass.key, &pass.octets, pass.form, out.budget);
-        let answer = all(pending, b"").await;
-        self.line(answer, pass.is_silent, out).await
+        let pending = self.say_to_holders(&pass.key, &pass.octets, pass.form, budget);
+        Passing::Sent(pending, pass.is_silent)
+    }
+
+    /// Answers commands, in their order.
+    async fn passed(&self, passing: &mut Vec<Passing>, out: &mut Out<'_>) -> io::Result<()> {
+        for one in passing.drain(..) {
+            match one {
+                Passing::Refused(said) => out.say(said).await?,
+                Passing::Sent(pending, is_silent) => {
+                    let answer = all(pending, b"").await;
+                    self.line(answer, is_silent, out).await?;
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn line(

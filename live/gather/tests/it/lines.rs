@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gather::command::{Form, Query, Verb};
+use gather::front::Front;
 use gather::pool::{Budget, Server};
+use gather::settings::Settings;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
@@ -236,6 +238,31 @@ async fn what_nobody_asked_for_is_no_answer() {
         let mut answers = pending.answer().await.unwrap();
         let record = answers.pop().unwrap().unwrap().unwrap();
         assert_eq!(record.octets, wanted.as_bytes());
+    }
+}
+
+#[tokio::test]
+async fn what_comes_in_one_go_is_sent_in_one_go() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let text = format!(
+        "policy = {{ name = \"one-all\" }}\npool = {{ hashing = \"ketama\" }}\n\
+         [front]\nlisten = \"127.0.0.1:0\"\ndeadline = \"60 s\"\n[[rack]]\nname = \"r0\"\n\
+         [[server]]\nname = \"s0\"\naddress = \"{}\"\nrack = \"r0\"\n",
+        listener.local_addr().unwrap()
+    );
+    let front = Front::start(Settings::read("gather.toml", &text).unwrap()).await.unwrap();
+    let mut client = Client::at(front.address().unwrap()).await;
+    tokio::spawn(front.run());
+    client.send(b"set a 0 0 1 noreply\r\n1\r\nincr a 1\r\ndelete a\r\nmn\r\n").await;
+    // All of it comes before any of it is answered.
+    let (mut stream, _) = timeout(HANGS, listener.accept()).await.expect("it connects").unwrap();
+    let all = b"set a 0 0 1\r\n1\r\nincr a 1\r\ndelete a\r\n";
+    let mut heard = vec![0; all.len()];
+    timeout(HANGS, stream.read_exact(&mut heard)).await.expect("it waits for an answer").unwrap();
+    assert_eq!(heard, all);
+    stream.write_all(b"STORED\r\n2\r\nDELETED\r\n").await.unwrap();
+    for said in ["2", "DELETED", "MN"] {
+        assert_eq!(client.line().await, said);
     }
 }
 
