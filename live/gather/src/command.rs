@@ -312,13 +312,26 @@ fn is<T: FromStr>(word: &[u8]) -> bool {
         && std::str::from_utf8(word).is_ok_and(|word| word.parse::<T>().is_ok())
 }
 
+/// Whether a flag has behind its first octet what memcached reads there.
+fn is_flag(flag: &[u8]) -> bool {
+    let [first, rest @ ..] = flag else { return false };
+    let is_read = match first {
+        b'N' | b'R' | b'T' => is::<i32>(rest),
+        b'F' => is::<u32>(rest),
+        b'C' | b'D' | b'E' | b'J' => is::<u64>(rest),
+        b'M' => rest.len() == 1,
+        _ => true,
+    };
+    is_read && flag.len() <= LONGEST_FLAG && is_text(flag)
+}
+
 /// Whether these are flags as memcached reads them: by their first octets, which differ.
 fn are_flags<'a>(flags: impl Iterator<Item = &'a [u8]>) -> bool {
     let mut seen = [false; 127];
     flags.enumerate().all(|(place, flag)| {
         let first = flag.first().and_then(|first| seen.get_mut(usize::from(*first)));
         let is_new = first.is_some_and(|seen| !std::mem::replace(seen, true));
-        place < MOST_FLAGS && flag.len() <= LONGEST_FLAG && is_new && is_text(flag)
+        place < MOST_FLAGS && is_new && is_flag(flag)
     })
 }
 

@@ -125,7 +125,8 @@ fn nothing_but_a_key_becomes_a_line() {
         assert!(!is_plain(key, Verb::Get), "{key:?}");
         assert!(!is_plain(key, flags("v")), "{key:?}");
     }
-    for strange in ["v\r\nflush_all", "v\u{1}", "v v", "\u{e9}", &"O".repeat(33)] {
+    for strange in ["v\r\nflush_all", "v\u{1}", "v v", "\u{e9}", "Tx", "F-1", "C", &"O".repeat(33)]
+    {
         assert!(!is_plain("a", flags(strange)), "{strange:?}");
     }
     assert!(is_plain(&"k".repeat(250), flags("v O7 q")));
