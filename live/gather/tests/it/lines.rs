@@ -226,6 +226,7 @@ async fn what_nobody_asked_for_is_no_answer() {
     let server = Server::start("s1", listener.local_addr().unwrap(), 1024);
     let budget = Budget::new(1 << 20);
     let deadline = Instant::now() + Duration::from_secs(600);
+    let mut open = Vec::new();
     for (asked, form, said, wanted) in [
         ("set a 0 0 1\r\n1\r\n", Form::Line, "STORED\r\nVA 6\r\nsecret\r\n", "STORED\r\n"),
         ("mg k v\r\n", Form::Meta, "EN\r\n", "EN\r\n"),
@@ -240,6 +241,7 @@ async fn what_nobody_asked_for_is_no_answer() {
         let mut answers = pending.answer().await.unwrap();
         let record = answers.pop().unwrap().unwrap().unwrap();
         assert_eq!(record.octets, wanted.as_bytes());
+        open.push(stream);
     }
 }
 
