@@ -801,7 +801,7 @@ class SessionTest {
         all.forEach(world.session::declare);
         long begin = world.now;
         for (int requests = 0; world.session.account().later() < all.size(); requests++) {
-            assertTrue(requests < 20, "too many requests");
+            assertTrue(requests < 60, "too many requests");
             world.session.answered(world.now, world.controller.declare(next(world), 9), 0);
         }
         assertTrue(world.now - begin >= Session.LATE && world.now - begin < 2 * Session.LATE);
@@ -809,7 +809,9 @@ class SessionTest {
             long before = world.now;
             List<Declaration> said = next(world);
             assertEquals(List.of(one), said, "one of them, in turn");
-            assertEquals(before + Session.SELDOM, world.now);
+            // The wait began when the first of them was late.
+            long waited = world.now - before;
+            assertTrue(waited <= Session.SELDOM && waited > Session.SELDOM / 2, "they are tried seldom");
             world.session.answered(world.now, world.controller.declare(said, 9), 0);
         }
         assertEquals(List.of(0L, 0L, 0L, 1L), world.counts(), "nothing was given up");
