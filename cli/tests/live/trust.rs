@@ -11,7 +11,7 @@ use units::{Rate, Span};
 use wire::client::{Address, Client};
 
 use crate::daemon::{
-    Agent, Daemon, PATIENCE, SMSF, TLS, certificates, config, declare, get, shows,
+    Agent, Daemon, PATIENCE, SMSF, TLS, certificates, config, declare, get, revoke, shows,
 };
 
 fn start() -> Daemon {
@@ -316,6 +316,11 @@ async fn an_identity_has_so_many_connections() {
         held.push(client);
     }
     assert!(refused(&address, a.clone()).await, "a fourth");
+    let mut told = Client::connect(&address, Some(&a)).await.unwrap();
+    let (status, said) = told.ask(Method::GET, "/v1/health", Vec::new()).await.unwrap();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{said}");
+    assert!(said.contains("raise limits.connections_per_identity"), "{said}");
     let b = shows(&daemon.path("certs"), "application-b");
     assert!(!refused(&address, b).await, "others are not hindered");
     drop(held);
@@ -460,12 +465,4 @@ async fn a_revoked_certificate_is_cut_off_at_a_reload() {
         daemon.signal("-HUP");
         daemon.until("/v1/status", |status| is_told(status) == failed).await;
     }
-}
-
-fn revoke(certs: &Path, file: &str) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_watermaster"));
-    let made =
-        command.args(["certs", "--directory"]).arg(certs).arg("--revoke").arg(certs.join(file));
-    let made = made.output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }

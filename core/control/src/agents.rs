@@ -216,6 +216,7 @@ impl Agents {
         let confirms = agent.confirms(report, cx.epoch);
         let budget = match report {
             Report::Congested { .. } => &mut agent.notices,
+            Report::Failed { .. } => &mut agent.failing,
             _ => &mut agent.budget,
         };
         if !confirms && !budget.take(cx.now, per_second) {
@@ -377,10 +378,24 @@ impl Agents {
         Some((&highest.identity, highest.obeys))
     }
 
+    /// The latest epoch of which more than half of the agents say to obey it or a later one; 0 without agents.
+    pub(crate) fn epoch_of_most(&self) -> u64 {
+        let greeted = self.agents.values().filter(|agent| agent.greeted);
+        let mut obeyed: Vec<u64> = greeted.map(|agent| agent.obeys).collect();
+        obeyed.sort_unstable();
+        obeyed.get(obeyed.len().saturating_sub(1) / 2).copied().unwrap_or(0)
+    }
+
     /// The agent that acts for a node.
     pub(crate) fn acting_for(&self, node: NodeId) -> Option<(ChannelId, &Agent)> {
         let channel = *self.acting.get(&node)?;
         Some((channel, self.agents.get(&channel)?))
+    }
+
+    /// The hosts that a host's agent acts for, which alone it is without one.
+    pub(crate) fn beside(&self, host: NodeId) -> Vec<NodeId> {
+        let agent = self.acting_for(host).map(|(_, agent)| agent.hosts.clone());
+        agent.unwrap_or_else(|| Vec::from([host]))
     }
 
     /// The agent that acted for a node, if none does now.

@@ -142,8 +142,9 @@ pub enum DirectiveKind {
 }
 
 impl DirectiveKind {
-    /// What enforces it under a live controller; `None`: nothing does. Simulated worlds enforce all, and what
-    /// [`Gather`](Self::Gather) says `watermaster gather` obeys, which needs no controller.
+    /// What enforces it under a live controller; `None`: nothing does. What [`Gather`](Self::Gather) says
+    /// `watermaster gather` obeys, which needs no controller. The packet world enforces all, [`Grant`](Self::Grant) and
+    /// [`PacePair`](Self::PacePair) where packets wait at their hosts; the fluid world [`Pace`](Self::Pace) alone.
     pub const fn live_actuator(self) -> Option<&'static str> {
         match self {
             Self::Pace | Self::PacePair => Some("agents that pace, or meters at switches"),

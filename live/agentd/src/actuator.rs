@@ -17,7 +17,8 @@ use crate::delay::Delays;
 use crate::settings::{Interface, Settings};
 
 /// What to do about a namespace that was left out, or is gone.
-const NAMESPACE: &str = "make it with `ip netns add`: the agent ends then, to be started again; or remove it from the configuration";
+const NAMESPACE: &str = "remove its file with `ip netns delete` where one is left, make it with `ip netns add`: the agent ends then, to be \
+    started again; or remove it from the configuration";
 
 /// What is attached to the kernel.
 pub struct Actuator {
@@ -366,7 +367,14 @@ impl Actuator {
                 self.port(port)?.classify(&connection, class)
             }
             Operation::Cap { port: number, connection, caps } => {
-                self.port(number)?.cap(connection.as_ref(), caps)?;
+                let port = self.port(number)?;
+                // The kernel would leave its windows alone, and the cap be taken for one that is in force.
+                if let (Some(connection), Some(_)) = (connection, caps)
+                    && port.is_unscaled(&connection)?
+                {
+                    return Err(Error::Unscaled { connection });
+                }
+                port.cap(connection.as_ref(), caps)?;
                 if let (Some(_), Some(delays)) = (caps, &mut self.delays) {
                     delays.stands(number, now, connection);
                 }
@@ -504,6 +512,40 @@ mod tests {
         actuator.stop();
     }
 
+    #[test]
+    fn a_cap_fails_for_a_connection_of_which_packets_passed_and_no_syn() {
+        let Some(rig) = Rig::new() else { return };
+        let mut actuator = attached(&rig);
+        actuator.execute(now(), &Operation::Renew { epoch: 1, lease: LEASE }).unwrap();
+        let end = |port| ([10, 0, 0, 1], port).into();
+        let connection = Some(Connection { source: end(1), destination: end(2) });
+        let some = Some(Cap { bytes: Bytes::new(3_000), floor_segments: 2 }.into());
+        let cap = |actuator: &mut Actuator, caps| {
+            actuator.execute(now(), &Operation::Cap { port: PORT, connection, caps })
+        };
+        // A packet of it over IPv4, without payload.
+        let passes = |actuator: &mut Actuator, flags: u8| {
+            let mut packet = [0; 54];
+            for (place, octet) in [(12, 8), (14, 0x45), (17, 40), (23, 6), (46, 0x50), (47, flags)]
+            {
+                packet[place] = octet;
+            }
+            packet[26..30].copy_from_slice(&[10, 0, 0, 1]);
+            packet[30..38].copy_from_slice(&[10, 0, 0, 1, 0, 1, 0, 2]);
+            actuator.port(PORT).unwrap().pass_out(&packet).unwrap();
+        };
+        let (syn, acknowledgement) = (2, 16);
+        cap(&mut actuator, some).expect("it may open yet");
+        passes(&mut actuator, acknowledgement);
+        let failed = cap(&mut actuator, some).unwrap_err();
+        let said = "the window scale of 10.0.0.1:1 to 10.0.0.1:2 is not known: ";
+        assert!(failed.starts_with(said), "{failed}");
+        cap(&mut actuator, None).expect("what stands there can end");
+        passes(&mut actuator, syn);
+        cap(&mut actuator, some).expect("it has opened");
+        actuator.stop();
+    }
+
     /// A window below it would have its sender wait for its persist timer.
     #[test]
     fn a_port_knows_the_largest_segment_that_passes_its_interface() {
@@ -544,8 +586,14 @@ mod tests {
         assert_eq!((settings.hosts.len(), settings.ports.len()), (1, 1));
         let mut actuator = Actuator::start(&settings).unwrap();
         actuator.attach(&settings).unwrap();
+        // What the log says to do.
+        for (what, remedy) in [("delete", "`ip netns delete`"), ("add", "`ip netns add`")] {
+            assert!(said.contains(remedy), "{said}");
+            rig.ip(&["netns", what, &gone]);
+        }
+        assert!(matches!(actuator.stands(), Err(Error::Come(_))));
         actuator.stop();
-        fs::remove_file(&file).unwrap();
+        rig.ip(&["netns", "delete", &gone]);
         // The start itself says that none is there.
         drop(rig);
         leave_out(&mut settings);

@@ -103,6 +103,15 @@ pub enum Error {
         /// Why.
         why: &'static str,
     },
+    /// A connection whose windows can't be read.
+    #[error(
+        "the window scale of {} to {} is not known: its SYNs were not seen, or are forgotten; open it anew",
+        .connection.source, .connection.destination
+    )]
+    Unscaled {
+        /// Which.
+        connection: Connection,
+    },
     /// There is no room for another limit.
     #[error("all {0} limits are taken; raise `limits` in the agent's configuration")]
     Full(u32),

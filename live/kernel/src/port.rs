@@ -365,6 +365,19 @@ impl Port {
         put(&self.object, "windows", &key, value)
     }
 
+    /// Whether packets of a connection have passed and none of its SYNs is known: its windows are left alone, whatever
+    /// cap there is. It was there before the port, or the port has forgotten it ([`PortOptions::connections`]).
+    ///
+    /// # Errors
+    /// [`Error::Unnamed`], or what the kernel says.
+    pub fn is_unscaled(&self, connection: &Connection) -> Result<bool, Error> {
+        let flow = map(&self.object, "flows").lookup(&key(connection)?, MapFlags::ANY);
+        let flow = flow.map_err(Error::bpf("read a flow"))?;
+        let is_unknown = |flags: &u8| flags & (SENDER_SYN | RECEIVER_SYN) == 0;
+        // Its flags come last.
+        Ok(flow.is_some_and(|flow| flow.last().is_some_and(is_unknown)))
+    }
+
     /// Spaces the acknowledgements that come back, of all connections together, under the lease that was renewed
     /// last: two are never let go within less than `gap`; `None` lets all pass as they come, those that wait
     /// too. One that had to wait for longer than `most` passes at once. They wait in an ifb device beside the interface,

@@ -306,6 +306,7 @@ fn a_connection_whose_opening_was_missed_is_left_alone() {
     assert!(eventually(|| flow().is_some() && carried() && port.counters().unwrap().unscaled > 0));
     let counters = port.counters().unwrap();
     assert_eq!((counters.rewritten, flow().unwrap().scale), (0, None), "{counters:?}");
+    assert!(port.is_unscaled(&stream.connection).unwrap());
 }
 
 /// A port by which nothing goes but what a test passes.

@@ -8,6 +8,7 @@ use model::{
     Caps, Declared, FlowId, JobId, LEAST_RATE, LinkId, MOST_RATE, Measured, NodeId, NodeKind,
     Observation,
 };
+use protocol::Connection;
 use protocol::operator::{Act, MOST_LASTS, Order};
 use units::Rate;
 
@@ -39,7 +40,7 @@ impl Controller {
         match &act.order {
             Order::Cancel { application, job } => self.cancel(application, job),
             Order::Evict { application } => {
-                if !self.registry.applications.contains_key(&**application) {
+                if self.registry.applications.number(application).is_none() {
                     let reason = format!("{application:?} has declared nothing; see the status");
                     return refuse("application", reason);
                 }
@@ -173,10 +174,10 @@ impl Controller {
 
     /// Why an application's declarations are refused, if an operator blocks it.
     pub(super) fn refuse_blocked(&self, application: &str) -> Result<(), Refusal> {
-        match self.orders.blocked(application) {
-            Some(act) => refuse("application", format!("is blocked {}; ask the operator", by(act))),
-            None => Ok(()),
-        }
+        let Some(act) = self.orders.blocked(application) else { return Ok(()) };
+        let reason = format!("is blocked {}; ask the operator", by(act));
+        // Once it isn't it says the same, and all that comes after.
+        Err(Refusal { field: "application", reason, busy: true })
     }
 
     fn cancel(&mut self, application: &str, job: &str) -> Result<(), Refusal> {
@@ -256,10 +257,11 @@ impl Controller {
         ends.is_some_and(|ends| self.is_withheld(ends))
     }
 
-    /// The caps of a flow's window where a link begins that are to be in force.
-    pub(super) fn caps_in_force(&self, link: LinkId, id: FlowId) -> Option<Caps> {
-        let (caps, _) = self.desired.window(link, id)?;
-        (!self.is_uncapped(link, Some(id))).then_some(caps)
+    /// The caps of a connection's window where a link begins that are to be in force, and whether they are its own.
+    pub(super) fn caps_in_force(&self, link: LinkId, of: &Connection) -> Option<(Caps, bool)> {
+        let (id, _) = self.registry.first_of(of)?;
+        let wanted = self.desired.window(link, id)?;
+        (!self.is_uncapped(link, Some(id))).then_some(wanted)
     }
 
     /// What may be in force has changed for all: actuators are told what differs.

@@ -34,9 +34,20 @@ fn rig(probed: bool) -> Rig {
     rig
 }
 
-/// The entries of a switch that prepare windows, by the port that their connection comes from. All of them end by
-/// themselves.
+/// The entries of a switch that prepare windows.
 fn prepared(rig: &Rig, switch: u32) -> BTreeMap<u128, PrepareWindow> {
+    acting(rig, switch, |action| match action {
+        Action::PrepareWindow(caps) => Some(caps),
+        _ => None,
+    })
+}
+
+/// What entries of a switch do, by the port that their connection comes from. All of them end by themselves.
+pub fn acting<T>(
+    rig: &Rig,
+    switch: u32,
+    does: impl Fn(Action<'_>) -> Option<T>,
+) -> BTreeMap<u128, T> {
     let mut switch = rig.switch(switch).clone();
     let mut answers = Answers::default();
     let request = Message::MultipartRequest { more: false, body: Request::Flow(FlowSelect::ALL) };
@@ -49,9 +60,9 @@ fn prepared(rig: &Rig, switch: u32) -> BTreeMap<u128, PrepareWindow> {
             for instruction in entry.instructions.iter() {
                 let Instruction::ApplyActions(actions) = instruction else { continue };
                 for action in actions.iter() {
-                    let Action::PrepareWindow(caps) = action else { continue };
+                    let Some(what) = does(action) else { continue };
                     assert!(entry.hard_timeout_s > 0);
-                    found.insert(entry.fields.field(Kind::TcpDst).unwrap().value, caps);
+                    found.insert(entry.fields.field(Kind::TcpDst).unwrap().value, what);
                 }
             }
         }
@@ -79,6 +90,8 @@ fn a_switch_is_told_what_applies_at_each_severity_and_changes_by_itself() {
         rig.send(0, segment(0, 3, port, 2, 0));
         accept(&mut rig, port);
     }
+    // Nothing more waits for a scale.
+    let waited = rig.controller.counters().directives_unenforced;
     // 3.3 of the text: the switch counts what connections have carried.
     rig.send(0, segment(0, 3, 1000, 16, 1400));
     rig.pass(SECOND * 2);
@@ -92,7 +105,7 @@ fn a_switch_is_told_what_applies_at_each_severity_and_changes_by_itself() {
         let expected = expected.map(|(of, windows)| (of, at(port, windows)));
         assert_eq!(prepared(&rig, switch), expected.into(), "s{switch}");
     }
-    assert_eq!(rig.controller.counters().directives_unenforced, 0);
+    assert_eq!(rig.controller.counters().directives_unenforced, waited);
     let by = rig.why("app", "job", 1).by;
     assert!(by.starts_with("prepared windows (") && !by.contains("nobody"), "{by}");
     // Nobody hears what the switch has to say, and its windows are those of the severity all the same.
@@ -170,8 +183,11 @@ fn prepared_windows_wait_for_the_port_of_their_link() {
     rig.send(0, segment(0, 3, 1000, 2, 0));
     accept(&mut rig, 1000);
     assert!(prepared(&rig, 0).is_empty());
-    let before = rig.controller.counters().directives_unenforced;
     rig.send(0, segment(0, 3, 1001, 2, 0));
+    accept(&mut rig, 1001);
+    let before = rig.controller.counters().directives_unenforced;
+    // What is left is divided anew at both switches.
+    rig.send(0, segment(0, 3, 1001, 17, 0));
     assert_eq!(rig.controller.counters().directives_unenforced, before + 1);
     let by = rig.why("app", "job", 1).by;
     assert!(by.contains("at s0: the port of s0 -> s1 is not known"), "{by}");

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
@@ -12,17 +13,24 @@ import java.util.OptionalLong;
  * @param taken   how many were taken
  * @param epoch   the epoch of the controller that answers
  * @param refused those that were refused, in their order
- * @param rest    those from this index on were not looked at, for coming too fast
+ * @param rest    those from this index on were not looked at
+ * @param reason  why they were not
  */
-record Outcome(long taken, long epoch, List<Refused> refused, OptionalLong rest) {
+record Outcome(long taken, long epoch, List<Refused> refused, OptionalLong rest, Optional<String> reason) {
+    /** Without a reason. */
+    Outcome(long taken, long epoch, List<Refused> refused, OptionalLong rest) {
+        this(taken, epoch, refused, rest, Optional.empty());
+    }
+
     /**
      * A declaration that was refused.
      *
      * @param index  its place in the request, from 0
      * @param field  the field at fault
      * @param reason what is wrong with it
+     * @param later  a limit was reached: once something has ended the same declaration may be taken
      */
-    record Refused(long index, String field, String reason) {}
+    record Refused(long index, String field, String reason, boolean later) {}
 
     /** Reads an answer; what it has beyond that is left to later versions. */
     static Outcome read(byte[] json) throws IOException {
@@ -35,11 +43,14 @@ record Outcome(long taken, long epoch, List<Refused> refused, OptionalLong rest)
             }
             for (Object entry : entries) {
                 Map<?, ?> said = object(entry);
-                refused.add(new Refused(number(said, "index"), string(said, "field"), string(said, "reason")));
+                boolean later = Boolean.TRUE.equals(said.get("later"));
+                refused.add(new Refused(number(said, "index"), string(said, "field"), string(said, "reason"), later));
             }
         }
         OptionalLong rest = answer.get("rest") == null ? OptionalLong.empty() : OptionalLong.of(number(answer, "rest"));
-        return new Outcome(number(answer, "taken"), number(answer, "epoch"), refused, rest);
+        Optional<String> reason =
+                answer.get("reason") == null ? Optional.empty() : Optional.of(string(answer, "reason"));
+        return new Outcome(number(answer, "taken"), number(answer, "epoch"), refused, rest, reason);
     }
 
     /** The epoch in an answer about the controller's health. */

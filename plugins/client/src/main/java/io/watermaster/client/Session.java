@@ -27,12 +27,20 @@ import java.util.TreeMap;
  * <ul>
  * <li>What holds (jobs, their terms, tasks and sizes, open flows) is said again, in its order, on every new connection and to
  * every controller with another epoch. Samples are not said again; of those that wait, the last of a job counts.
+ * <li>A job that had started and that a refusal says has not ({@code job}) is one that the controller has forgotten, as
+ * an operator may have it do: all is said again.
+ * <li>All is said again on one connection after a wait, which is longer each time until it wasn't for {@link #QUIET}: a
+ * controller that lies, or two behind one address, are asked no more often than one that is gone.
  * <li>What ends before it was said is never said. An end that the controller refuses is one: it had forgotten.
  * <li>What does not fit into {@link Limits#room} is dropped and counted, and so is whatever refers to it. Ends always
  * fit: each takes the place of what ended.
  * <li>A refused declaration is left out and counted; a refused job with all of its own.
- * <li>What another process's job was refused for, because that has not started, is parked: it holds, and is said again
- * after growing waits until {@link #LATE}.
+ * <li>What may be taken later is parked: it holds, and is said again after growing waits, behind what is new and in
+ * turn, a request at a time. What belongs to a job that is parked waits until that is taken. What ended or was replaced
+ * in the meantime is not said again; a new connection hears all of it at once.
+ * <li>What was refused because another process has not started its job is parked as well. After {@link #LATE} of these
+ * refusals it holds on, and one thing of the job is said each {@link #SELDOM}, in turn; the rest follows when one is
+ * taken.
  * <li>Too fast: what the controller didn't look at waits.
  * <li>A request that is too long or can't be read is halved until it is a single declaration, which is then left out as
  * refused; after it requests grow again.
@@ -42,10 +50,16 @@ import java.util.TreeMap;
 final class Session {
     /** Something is asked at least so often: a controller closes connections that are silent for longer. */
     static final long KEEP_ALIVE = 20_000_000_000L;
-    /** What another process starts must have started so long after the first refusal. */
+    /** A job that another process has not started so long after the first refusal is late. */
     static final long LATE = 30_000_000_000L;
+    /** A job that is late is tried so often. */
+    static final long SELDOM = 30_000_000_000L;
+    /** Where all wasn't said again on one connection for so long, the wait before the next time is short. */
+    private static final long QUIET = 30_000_000_000L;
     /** Later than any time. */
     static final long NEVER = Long.MAX_VALUE;
+    /** Earlier than any time. */
+    private static final long ANY_TIME = Long.MIN_VALUE;
 
     /**
      * What bounds a session.
@@ -113,8 +127,10 @@ final class Session {
         final Declaration declaration;
         /** The number that what it says began with: what corrects it has a later one. */
         long first;
-        /** It is in the account. */
+        /** It is in the account as taken. */
         boolean counted;
+        /** It is in the account as what may be taken later. */
+        boolean later;
 
         Entry(Declaration declaration, long first) {
             this.declaration = declaration;
@@ -123,10 +139,12 @@ final class Session {
     }
 
     private final Limits limits;
-    /** What holds, and ends and samples that wait, by number in the order they were declared. */
+    /** What holds, and ends and samples that wait, by number in the order in which they are said. */
     private final NavigableMap<Long, Entry> entries = new TreeMap<>();
     /** What holds and is not said for now. */
     private final NavigableMap<Long, Entry> parked = new TreeMap<>();
+    /** What holds of jobs that the controller doesn't know: their start is parked, or they are late. */
+    private final NavigableMap<Long, Entry> behind = new TreeMap<>();
     private final Map<String, Job> jobs = new HashMap<>();
     /** Room that is taken. */
     private long taken;
@@ -149,15 +167,21 @@ final class Session {
     private int batch;
     /** Nothing is asked before. */
     private long until;
-    /** What is parked is said again then. */
-    private long again = NEVER;
+    /** What is parked is not said again before; {@link #ANY_TIME} where nothing was refused since it was. */
+    private long again = ANY_TIME;
+    /** Jobs that are late are tried then; {@link #NEVER} where none waits for that. */
+    private long trial = NEVER;
     /** The last answer. */
     private long heard;
     private final Backoff backoff = new Backoff();
     private final Backoff parking = new Backoff();
+    private final Backoff repeating = new Backoff();
+    /** When all was last to be said again on one connection. */
+    private long repeated;
 
     private long countTaken;
     private long countRefused;
+    private long countLater;
     private long countDropped;
     private long countConnections;
     private long faults;
@@ -171,7 +195,7 @@ final class Session {
 
     /** What became of all that was declared. */
     Account account() {
-        return new Account(countTaken, countRefused, countDropped, countConnections, fault);
+        return new Account(countTaken, countRefused, countLater, countDropped, countConnections, fault);
     }
 
     /** How often something went wrong. */
@@ -179,28 +203,28 @@ final class Session {
         return faults;
     }
 
-    /** What holds, in the order it was declared: jobs, their tasks and sizes, open flows. */
+    /** What holds, in the order in which it is said: jobs, their tasks and sizes, open flows. */
     List<Declaration> holds() {
-        NavigableMap<Long, Entry> all = new TreeMap<>(entries);
-        all.putAll(parked);
         List<Declaration> held = new ArrayList<>();
-        for (Entry entry : all.values()) {
-            Thing thing = thing(entry.declaration);
-            if (thing != null && thing.kind != Kind.SAMPLE) {
-                held.add(entry.declaration);
+        for (NavigableMap<Long, Entry> some : List.of(entries, parked, behind)) {
+            for (Entry entry : some.values()) {
+                Thing thing = thing(entry.declaration);
+                if (thing != null && thing.kind != Kind.SAMPLE) {
+                    held.add(entry.declaration);
+                }
             }
         }
         return held;
     }
 
-    /** Declarations that wait for a controller's answer. */
+    /** Declarations that wait for a controller's answer, or to be said again. */
     int waiting() {
-        return entries.tailMap(answered).size() + parked.size();
+        return entries.tailMap(answered).size() + parked.size() + behind.size();
     }
 
-    /** Whether the controller has answered all there is to say. */
+    /** Whether the controller has answered all there is to say, and takes nothing later. */
     boolean isSettled() {
-        return state == State.IDLE && greeted && !isWaiting() && parked.isEmpty();
+        return state == State.IDLE && greeted && !isWaiting() && parked.isEmpty() && behind.isEmpty();
     }
 
     private boolean isWaiting() {
@@ -211,7 +235,8 @@ final class Session {
     long deadline() {
         return switch (state) {
             case LOST -> until;
-            case IDLE -> !greeted || isWaiting() ? until : Math.min(heard + KEEP_ALIVE, Math.max(until, again));
+            case IDLE -> !greeted || isWaiting() ? until
+                    : Math.min(heard + KEEP_ALIVE, Math.max(until, Math.min(trial, parked.isEmpty() ? NEVER : again)));
             case CONNECTING, ASKED, DECLARED -> NEVER;
         };
     }
@@ -225,8 +250,11 @@ final class Session {
             state = State.CONNECTING;
             return Optional.of(new Action.Connect());
         }
-        if (again <= now) {
+        if (greeted && again <= now && !parked.isEmpty()) {
             unpark();
+        }
+        if (greeted && trial <= now) {
+            tryLate();
         }
         if (!greeted || !isWaiting()) {
             state = State.ASKED;
@@ -262,7 +290,7 @@ final class Session {
     void connected(long now) {
         state = State.IDLE;
         greeted = false;
-        answered = 0;
+        sayAllAgain();
         batch = Math.max(limits.declarations(), 1);
         until = now;
         countConnections++;
@@ -303,7 +331,7 @@ final class Session {
             return;
         }
         epoch = itsEpoch;
-        answered = 0;
+        sayAllAgain();
         if (!mayKnow) {
             taken -= entries.size();
             entries.values().removeIf(entry -> isEnd(entry.declaration));
@@ -334,19 +362,54 @@ final class Session {
         batch = Math.min(batch + 1, Math.max(limits.declarations(), 1));
         // Another controller doesn't know what a refused declaration refers to.
         boolean isOther = epoch == null || epoch != outcome.epoch();
+        boolean hasForgotten = false;
         for (int index = 0; index < lookedAt; index++) {
             Outcome.Refused refusal = refused.get((long) index);
             long number = underWay.get(index).getKey();
             if (refusal == null) {
                 settle(number, underWay.get(index).getValue());
             } else if (!isOther) {
-                refuse(now, number, refusal, chance);
+                boolean isForgotten = refusal.field().equals("job") && !refusal.later() && hasStarted(number);
+                hasForgotten |= isForgotten;
+                // What holds of it is said again with its job.
+                if (!isForgotten || !holdsBy(number)) {
+                    refuse(now, number, refusal, chance);
+                }
             }
+        }
+        if (again == ANY_TIME) {
+            parking.reset();
         }
         if (outcome.rest().isPresent()) {
             until = now + backoff.take(chance);
+            outcome.reason().ifPresent(why -> note("the controller looks at no more for now: " + why));
         }
         meet(outcome.epoch(), afterSent());
+        if (hasForgotten) {
+            sayAllAgain();
+        }
+        if (isOther || hasForgotten) {
+            if (now - repeated > QUIET) {
+                repeating.reset();
+            }
+            repeated = now;
+            until = Math.max(until, now + repeating.take(chance));
+        }
+    }
+
+    /** Whether the controller has taken the start of the job that an entry belongs to, before this entry. */
+    private boolean hasStarted(long number) {
+        Entry entry = entries.get(number);
+        Job job = entry == null ? null : jobs.get(entry.declaration.job());
+        Long start = job == null ? null : job.things.get(Thing.START);
+        return start != null && start < number && entries.containsKey(start);
+    }
+
+    /** Whether something holds by an entry, which is neither an end nor a sample. */
+    private boolean holdsBy(long number) {
+        Entry entry = entries.get(number);
+        Thing thing = entry == null ? null : thing(entry.declaration);
+        return thing != null && thing.kind != Kind.SAMPLE;
     }
 
     /** The answer to {@link Action.Declare}: an HTTP {@code status} that refuses the whole request, and why. */
@@ -386,12 +449,12 @@ final class Session {
             return;
         }
         Job job = jobs.get(entry.declaration.job());
-        job.missing = NEVER;
-        parking.reset();
         if (thing.kind == Kind.SAMPLE) {
             job.things.remove(thing);
             remove(number);
         }
+        job.missing = NEVER;
+        follow(job);
     }
 
     private void refuse(long now, long number, Outcome.Refused refusal, double chance) {
@@ -401,38 +464,123 @@ final class Session {
         boolean isMissing = job != null && job.joined && thing.kind != Kind.START && refusal.field().equals("job");
         if (isMissing) {
             job.missing = Math.min(job.missing, now);
+        } else if (job != null && job.missing != NEVER) {
+            // It is there, whatever is wrong with this.
+            job.missing = NEVER;
+            follow(job);
         }
-        if (isMissing && now - job.missing < LATE && thing.kind != Kind.SAMPLE) {
-            answered = number + 1;
-            backoff.reset();
-            parked.put(number, entries.remove(number));
-            if (again == NEVER) {
-                again = now + parking.take(chance);
+        boolean holds = holdsBy(number);
+        String why = "the controller refuses " + refusal.field() + ": " + refusal.reason();
+        if (holds && isMissing && now - job.missing < LATE) {
+            park(now, number, chance);
+        } else if (holds && (isMissing || refusal.later())) {
+            note(why);
+            countLater += entry.later ? 0 : 1;
+            entry.later = true;
+            if (isMissing) {
+                answered = number + 1;
+                backoff.reset();
+                behind.put(number, entries.remove(number));
+                trial = Math.min(trial, now + SELDOM);
+            } else {
+                park(now, number, chance);
             }
         } else {
-            leaveOut(number, "the controller refuses " + refusal.field() + ": " + refusal.reason());
+            leaveOut(number, why);
         }
     }
 
-    /** What is parked is said again, after what waits. */
-    private void unpark() {
-        for (Entry entry : parked.values()) {
-            Declaration declaration = entry.declaration;
-            jobs.get(declaration.job()).things.put(thing(declaration), next);
-            // It was refused, so that nothing of it is known.
-            entry.first = next;
-            entries.put(next++, entry);
+    /** Parks what holds by an entry. */
+    private void park(long now, long number, double chance) {
+        answered = number + 1;
+        backoff.reset();
+        Entry entry = entries.remove(number);
+        if (thing(entry.declaration).kind == Kind.START) {
+            Job job = jobs.get(entry.declaration.job());
+            // Samples are of flows that are known.
+            Long sample = job.things.remove(Thing.SAMPLE);
+            if (sample != null) {
+                remove(sample);
+            }
+            for (long of : job.things.values()) {
+                Entry other = entries.containsKey(of) ? entries.remove(of) : parked.remove(of);
+                if (other != null) {
+                    behind.put(of, other);
+                }
+            }
         }
+        parked.put(number, entry);
+        if (again == ANY_TIME) {
+            again = now + parking.take(chance);
+        }
+    }
+
+    /** All that holds waits, what was parked last. */
+    private void sayAllAgain() {
+        answered = 0;
+        again = ANY_TIME;
+        trial = NEVER;
+        jobs.values().forEach(job -> job.missing = NEVER);
+        // A job before what belongs to it.
+        parked.values().forEach(this::sayLast);
         parked.clear();
-        again = NEVER;
+        behind.values().forEach(this::sayLast);
+        behind.clear();
+    }
+
+    /** What is parked waits, after all else: as much as the next request has room for. */
+    private void unpark() {
+        long waiting = entries.tailMap(answered).keySet().stream().limit(batch).count();
+        for (; waiting < batch && !parked.isEmpty(); waiting++) {
+            again = ANY_TIME;
+            sayLast(parked.pollFirstEntry().getValue());
+        }
+    }
+
+    /** Of each job that is late one thing waits: in turn, for what is said again is the last of its job. */
+    private void tryLate() {
+        trial = NEVER;
+        jobs.forEach((name, job) -> {
+            if (job.missing != NEVER && !isParked(name)) {
+                Optional<Long> first = job.things.values().stream().filter(behind::containsKey).min(Long::compare);
+                first.ifPresent(number -> sayLast(behind.remove(number)));
+            }
+        });
+    }
+
+    /** What belongs to a job waits, for the controller knows it. */
+    private void follow(Job job) {
+        if (behind.isEmpty()) {
+            return;
+        }
+        for (Long number : job.things.values().stream().sorted().toList()) {
+            Entry entry = behind.remove(number);
+            if (entry != null) {
+                sayLast(entry);
+            }
+        }
+    }
+
+    /** What was parked, or behind what was, waits after all else. It was refused, so that nothing of it is known. */
+    private void sayLast(Entry entry) {
+        jobs.get(entry.declaration.job()).things.put(thing(entry.declaration), next);
+        entry.first = next;
+        entries.put(next++, entry);
+    }
+
+    /** Whether the start of a job is parked. */
+    private boolean isParked(String name) {
+        Job job = jobs.get(name);
+        Long start = job == null ? null : job.things.get(Thing.START);
+        return start != null && parked.containsKey(start);
     }
 
     /** Leaves out an entry that the controller refused. */
     private void leaveOut(long number, String why) {
         answered = number + 1;
         backoff.reset();
-        Declaration declaration = remove(number);
-        // It may have ended in the meantime, or the controller had forgotten what ends.
+        Declaration declaration = entries.containsKey(number) ? remove(number) : null;
+        // It may have ended in the meantime, or waits for its job; or the controller had forgotten what ends.
         Thing thing = declaration == null ? null : thing(declaration);
         if (thing == null) {
             return;
@@ -478,7 +626,7 @@ final class Session {
             List<Sample> known = new ArrayList<>(streams.samples());
             known.removeIf(sample -> {
                 Long number = job == null ? null : job.things.get(new Thing(Kind.FLOW, sample.flow()));
-                return number == null || parked.containsKey(number);
+                return number == null || !entries.containsKey(number);
             });
             if (!known.isEmpty() && state != State.LOST && state != State.CONNECTING) {
                 hold(new Streams(streams.job(), known), Thing.SAMPLE);
@@ -530,7 +678,8 @@ final class Session {
     private void hold(Declaration declaration, Thing thing) {
         Job job = jobs.get(declaration.job());
         Long before = job == null ? null : job.things.get(thing);
-        Entry replaced = before == null ? null : entries.getOrDefault(before, parked.get(before));
+        Entry replaced = before == null ? null
+                : entries.getOrDefault(before, parked.getOrDefault(before, behind.get(before)));
         if (replaced != null && replaced.declaration.equals(declaration)) {
             return;
         }
@@ -571,15 +720,23 @@ final class Session {
     }
 
     private void enter(Declaration declaration, long first) {
-        entries.put(next++, new Entry(declaration, first));
+        boolean waits = thing(declaration) != null && isParked(declaration.job());
+        (waits ? behind : entries).put(next++, new Entry(declaration, first));
         taken += weight(declaration);
     }
 
-    /** Takes an entry out; null where it isn't there any more. */
+    /** Takes an entry out, wherever it is; null where it isn't there any more. */
     private Declaration remove(long number) {
         Entry entry = entries.remove(number);
         if (entry == null) {
+            entry = behind.remove(number);
+        }
+        if (entry == null) {
             entry = parked.remove(number);
+            if (entry != null && parked.isEmpty()) {
+                again = ANY_TIME;
+                parking.reset();
+            }
         }
         if (entry == null) {
             return null;

@@ -43,10 +43,10 @@ class SessionTest {
     /** The model refuses it always. */
     private static final String UNWANTED_JOB = "\u0001\"";
     private static final String UNWANTED_FLOW = "3";
-    private static final Limits LIMITS = Limits.of(1 << 16);
+    static final Limits LIMITS = Limits.of(1 << 16);
 
     /** What holds by the meaning of the messages; as an application sees it, or a controller. */
-    private record Held(Map<String, Map<String, Declaration>> jobs) {
+    record Held(Map<String, Map<String, Declaration>> jobs) {
         Held() {
             this(new HashMap<>());
         }
@@ -83,6 +83,17 @@ class SessionTest {
             return Optional.empty();
         }
 
+        /** How much it is. */
+        int amount() {
+            return jobs.values().stream().mapToInt(held -> 1 + held.size()).sum();
+        }
+
+        Held copy() {
+            Held copy = new Held();
+            jobs.forEach((job, held) -> copy.jobs.put(job, new HashMap<>(held)));
+            return copy;
+        }
+
         /** What a session says that holds. */
         static Held of(Session session) {
             Held held = new Held();
@@ -112,9 +123,11 @@ class SessionTest {
     }
 
     /** A controller. */
-    private static final class Controller {
+    static final class Controller {
         long epoch = 1;
         Held held = new Held();
+        /** More than that it takes later. */
+        int room = Integer.MAX_VALUE;
 
         /** Looks at the first {@code budget} declarations at most. */
         Outcome declare(List<Declaration> said, int budget) {
@@ -122,9 +135,13 @@ class SessionTest {
             int lookedAt = Math.min(said.size(), budget);
             for (int index = 0; index < lookedAt; index++) {
                 Declaration declaration = said.get(index);
-                Optional<String> fault = isUnwanted(declaration) ? Optional.of("flow") : held.take(declaration);
-                if (fault.isPresent()) {
-                    refused.add(new Refused(index, fault.get(), "because"));
+                Held after = held.copy();
+                Optional<String> fault = isUnwanted(declaration) ? Optional.of("flow") : after.take(declaration);
+                boolean later = fault.isEmpty() && after.amount() > Math.max(room, held.amount());
+                if (fault.isPresent() || later) {
+                    refused.add(new Refused(index, fault.orElse("flow"), "because", later));
+                } else {
+                    held = after;
                 }
             }
             OptionalLong rest = lookedAt < said.size() ? OptionalLong.of(lookedAt) : OptionalLong.empty();
@@ -138,7 +155,7 @@ class SessionTest {
     }
 
     /** What becomes of one thing that the session wants. */
-    private enum Fate {
+    enum Fate {
         ANSWERED,
         /** After some declarations the application was too fast. */
         TOO_FAST,
@@ -156,7 +173,7 @@ class SessionTest {
     }
 
     /** A session, and the controller that there is. */
-    private static final class World {
+    static final class World {
         final Limits limits;
         /** Most declarations in a request that the controller reads. */
         final int most;
@@ -241,6 +258,7 @@ class SessionTest {
 
         /** Nothing more goes wrong until all has been said to the controller that there is. */
         void settle() {
+            controller.room = Integer.MAX_VALUE;
             now += KEEP_ALIVE;
             poll();
             for (int i = 0; i < 10_000; i++) {
@@ -264,18 +282,18 @@ class SessionTest {
         }
     }
 
-    private static Declaration request(String job, String flow, int port) {
+    static Declaration request(String job, String flow, int port) {
         return new FlowRequest(job, flow, new Endpoint("10.0.0.1", port), new Endpoint("10.0.0.2", 80),
                 OptionalLong.of(Long.MAX_VALUE));
     }
 
     /** A request with another size. */
-    private static Declaration sized(Declaration request, long size) {
+    static Declaration sized(Declaration request, long size) {
         FlowRequest said = (FlowRequest) request;
         return new FlowRequest(said.job(), said.flow(), said.source(), said.destination(), OptionalLong.of(size));
     }
 
-    private static Declaration sample(String job, String... flows) {
+    static Declaration sample(String job, String... flows) {
         return new Streams(job, Arrays.stream(flows)
                 .map(flow -> new Sample(flow, Long.MAX_VALUE, Long.MAX_VALUE, Long.MAX_VALUE)).toList());
     }
@@ -320,8 +338,8 @@ class SessionTest {
     private static Held history(World world, Random random, Runnable check) {
         Held application = new Held();
         for (int steps = random.nextInt(150); steps > 0; steps--) {
-            int draw = random.nextInt(25);
-            if (draw < 8 || draw >= 23) {
+            int draw = random.nextInt(26);
+            if (draw < 8 || draw >= 24) {
                 List<Declaration> said = draw < 8
                         ? List.of(declaration(random, "a", "b", UNWANTED_JOB)) : correction(world.session, random);
                 said.forEach(application::take);
@@ -338,9 +356,11 @@ class SessionTest {
                 }
             } else if (draw < 22) {
                 world.newController();
-            } else {
+            } else if (draw < 23) {
                 // Another controller answers on the same connection.
                 world.controller.startAnew();
+            } else {
+                world.controller.room = random.nextInt(8);
             }
             check.run();
         }
@@ -500,6 +520,66 @@ class SessionTest {
         assertEquals(List.of(3L, 0L, 0L, 1L), world.counts(), "an end that is refused is nothing to report");
     }
 
+    /** As one that lies, or two behind one address: the client's thread must not be busy with it. */
+    @Test
+    void whoAnswersInEverOtherEpochsIsAskedSeldom() {
+        World world = new World(LIMITS);
+        world.declare(new JobStart("a"));
+        world.settle();
+        world.declare(new JobStart("b"));
+        long begin = world.now;
+        for (int requests = 0; world.now - begin < 60_000_000_000L; requests++) {
+            assertTrue(requests < 40, "too many requests");
+            world.controller.startAnew();
+            assertTrue(world.poll());
+            world.now = Math.max(world.now, world.session.deadline());
+        }
+        assertEquals(1, world.session.account().connections());
+        world.settle();
+        assertEquals(Held.of(world.session), world.controller.held);
+        // After a while without one the wait is short again.
+        world.now += 31_000_000_000L;
+        world.controller.startAnew();
+        world.declare(new JobStart("c"));
+        assertTrue(world.poll());
+        assertEquals(world.now + MILLISECONDS.toNanos(50), world.session.deadline());
+    }
+
+    /** Says what it wants to, of which the controller has forgotten the jobs of some; how many it takes. */
+    private static int says(World world, long... forgotten) {
+        int taken = world.sends().size() - forgotten.length;
+        List<Refused> refused = Arrays.stream(forgotten)
+                .mapToObj(index -> new Refused(index, "job", "has not started", false)).toList();
+        world.session.answered(world.now, new Outcome(taken, 1, refused, OptionalLong.empty()), 0);
+        return taken;
+    }
+
+    /** Its job was ended by an operator, while the connection stands. */
+    @Test
+    void whatAControllerHasForgottenIsSaidAgainAndSeldomToOneThatLies() {
+        World world = new World(LIMITS);
+        world.declare(new JobStart("a"), request("a", "1", 1));
+        world.settle();
+        world.controller.held = new Held();
+        world.declare(sample("a", "1"), request("a", "2", 1));
+        says(world, 0, 1);
+        assertEquals(world.now + MILLISECONDS.toNanos(50), world.session.deadline());
+        world.settle();
+        assertEquals(Held.of(world.session), world.controller.held);
+        assertEquals(List.of(3L, 1L, 0L, 1L), world.counts(), "the sample is over");
+
+        world.declare(request("a", "4", 1));
+        long begin = world.now;
+        says(world, 0);
+        for (int requests = 1; world.now - begin < 60_000_000_000L; requests++) {
+            assertTrue(requests < 40, "too many requests");
+            world.now = world.session.deadline();
+            assertEquals(3, says(world, 3), "all is said, of which it forgets the last");
+        }
+        world.settle();
+        assertEquals(Held.of(world.session), world.controller.held);
+    }
+
     @Test
     void aRequestThatCantBeReadIsHalvedUntilItIsOneDeclaration() {
         World world = new World(LIMITS);
@@ -583,9 +663,9 @@ class SessionTest {
     /** What a controller that lies, or is of another kind, may answer: nothing is left out or counted. */
     @Test
     void anAnswerThatDoesNotAddUpIsALostConnection() {
-        Refused one = new Refused(1, "f", "r");
-        Refused two = new Refused(2, "f", "r");
-        Refused far = new Refused(Long.MAX_VALUE, "f", "r");
+        Refused one = new Refused(1, "f", "r", false);
+        Refused two = new Refused(2, "f", "r", false);
+        Refused far = new Refused(Long.MAX_VALUE, "f", "r", false);
         OptionalLong none = OptionalLong.empty();
         for (Outcome outcome : List.of(
                 new Outcome(0, 1, List.of(), none),
@@ -699,30 +779,76 @@ class SessionTest {
         assertEquals(List.of(), world.session.holds());
     }
 
+    /** What it says next, when it is due; its connection is kept meanwhile. */
+    private static List<Declaration> next(World world) {
+        while (true) {
+            world.now = Math.max(world.now, world.session.deadline());
+            Action action = world.session.poll(world.now).orElseThrow();
+            if (action instanceof Action.Declare declare) {
+                return declare.said();
+            }
+            world.session.healthy(world.now, world.controller.epoch);
+        }
+    }
+
+    /** As where the process that starts jobs comes up a minute after those that work. */
     @Test
-    void whatBelongsToAJobThatNeverStartsIsLeftOutInTheEnd() {
+    void whatBelongsToAJobThatStartsLateIsTriedSeldomAndFollowsThen() {
         World world = new World(LIMITS);
         world.settle();
-        world.declare(new JobJoin("a"), new TaskHost("a", 1, "h"));
+        List<Declaration> all = List.of(new TaskHost("a", 1, "h"), request("a", "1", 1), request("a", "2", 2));
+        world.declare(new JobJoin("a"));
+        all.forEach(world.session::declare);
         long begin = world.now;
-        for (int requests = 0; world.session.account().refused() == 0; requests++) {
-            assertTrue(requests < 20, "too many requests");
-            world.now = world.session.deadline();
-            world.poll();
+        for (int requests = 0; world.session.account().later() < all.size(); requests++) {
+            assertTrue(requests < 60, "too many requests");
+            world.session.answered(world.now, world.controller.declare(next(world), 9), 0);
         }
         assertTrue(world.now - begin >= Session.LATE && world.now - begin < 2 * Session.LATE);
-        assertTrue(world.session.isSettled());
-        // When the job is there after all, it is spoken of.
+        for (Declaration one : all) {
+            long before = world.now;
+            List<Declaration> said = next(world);
+            assertEquals(List.of(one), said, "one of them, in turn");
+            // The wait began when the first of them was late.
+            long waited = world.now - before;
+            assertTrue(waited <= Session.SELDOM && waited > Session.SELDOM / 2, "they are tried seldom");
+            world.session.answered(world.now, world.controller.declare(said, 9), 0);
+        }
+        assertEquals(List.of(0L, 0L, 0L, 1L), world.counts(), "nothing was given up");
+        assertEquals(all.size(), world.session.account().later(), "each is counted once");
+        world.declare(new FlowComplete("a", "1"));
         world.controller.declare(List.of(new JobStart("a")), 1);
-        world.declare(new TaskHost("a", 2, "h"));
-        world.settle();
-        assertEquals(Map.of("task 2", new TaskHost("a", 2, "h")), world.controller.held.jobs().get("a"));
+        world.session.answered(world.now, world.controller.declare(next(world), 9), 0);
+        long before = world.now;
+        List<Declaration> rest = next(world);
+        assertEquals(List.of(1, before), List.of(rest.size(), world.now), "what is left of it follows at once");
+        world.session.answered(world.now, world.controller.declare(rest, 9), 0);
+        assertTrue(world.session.isSettled());
+        assertEquals(Map.of("task 1", all.get(0), "flow 2", all.get(2)), world.controller.held.jobs().get("a"));
         // Another controller is waited for as the first was.
         world.newController();
         world.now = world.session.deadline();
         assertTrue(world.poll() && world.poll() && world.poll());
-        assertEquals(1, world.session.account().refused());
         assertTrue(world.session.deadline() - world.now <= MILLISECONDS.toNanos(100), "the first wait is short");
+    }
+
+    /** What is wrong with one thing of a job tells that the job is there, too. */
+    @Test
+    void aJobThatIsLateIsThereWhereOneOfItsThingsIsRefusedForItself() {
+        World world = new World(LIMITS);
+        world.settle();
+        world.declare(new JobJoin("a"), request("a", UNWANTED_FLOW, 1), request("a", "1", 1));
+        long begin = world.now;
+        while (world.now - begin < Session.LATE) {
+            List<Declaration> said = next(world);
+            List<Refused> refused = IntStream.range(0, said.size())
+                    .mapToObj(index -> new Refused(index, "job", "has not started", false)).toList();
+            world.session.answered(world.now, new Outcome(0, 1, refused, OptionalLong.empty()), 0);
+        }
+        world.controller.declare(List.of(new JobStart("a")), 1);
+        world.settle();
+        assertEquals(Map.of("flow 1", request("a", "1", 1)), world.controller.held.jobs().get("a"));
+        assertEquals(1, world.session.account().refused());
     }
 
     @Test
