@@ -27,7 +27,8 @@ use core::fmt;
 use core::net::{SocketAddr, SocketAddrV4};
 
 use serde::de::{self, Unexpected, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::ser;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Who has an end of a connection, where its port is the kernel's choice.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -66,11 +67,45 @@ impl Processes {
 #[serde(deny_unknown_fields)]
 pub struct Connection {
     /// Where the data comes from. Port 0: not known, any.
-    #[serde(deserialize_with = "end")]
+    #[serde(serialize_with = "text", deserialize_with = "end")]
     pub source: SocketAddr,
     /// Where the data goes to. Port 0: not known, any.
-    #[serde(deserialize_with = "end")]
+    #[serde(serialize_with = "text", deserialize_with = "end")]
     pub destination: SocketAddr,
+}
+
+/// An end of a connection as people write it. Commands and samples are full of them, nearly always of IPv4, which
+/// formatting would take most of the time of a command for.
+fn text<S: Serializer>(end: &SocketAddr, to: S) -> Result<S::Ok, S::Error> {
+    let SocketAddr::V4(end) = end else {
+        return to.collect_str(end);
+    };
+    let mut text = [b'.'; "255.255.255.255:65535".len()];
+    let whole = text.len();
+    let mut at = prepend(&mut text, whole, end.port());
+    at -= 1;
+    text[at] = b':';
+    let [first, second, third, fourth] = end.ip().octets();
+    for octet in [fourth, third, second] {
+        // Before it stands a full stop already.
+        at = prepend(&mut text, at, octet.into()) - 1;
+    }
+    at = prepend(&mut text, at, first.into());
+    to.serialize_str(core::str::from_utf8(&text[at..]).map_err(ser::Error::custom)?)
+}
+
+/// Writes a number in decimals so that it ends before `end`; where it begins.
+fn prepend(text: &mut [u8], end: usize, mut number: u16) -> usize {
+    let mut at = end;
+    loop {
+        at -= 1;
+        let [digit, _] = (number % 10).to_le_bytes();
+        text[at] = b'0' + digit;
+        number /= 10;
+        if number == 0 {
+            return at;
+        }
+    }
 }
 
 /// An end of a connection; what is none is named.

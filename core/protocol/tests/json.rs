@@ -105,6 +105,27 @@ fn what_is_no_end_of_a_connection_is_named() {
     }
 }
 
+#[test]
+fn connections_are_written_as_their_ends_are() {
+    let ends = [
+        "0.0.0.0:0",
+        "1.20.3.40:9",
+        "9.99.100.255:10000",
+        "255.255.255.255:65535",
+        "[::1]:80",
+        "[fd00::1%3]:65535",
+    ];
+    for source in ends {
+        for destination in ends {
+            let [from, to] = [source, destination].map(|end| end.parse().unwrap());
+            let written =
+                serde_json::to_string(&Connection { source: from, destination: to }).unwrap();
+            let wanted = format!(r#"{{"source":"{source}","destination":"{destination}"}}"#);
+            assert_eq!(written, wanted);
+        }
+    }
+}
+
 /// Tables are walked by ranges of socket addresses.
 #[test]
 fn connections_are_ordered_as_their_addresses_are() {

@@ -14,7 +14,8 @@ use protocol::application::{Declaration, Portion, StreamReport};
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Span};
 
-use crate::applications::registry::{Application, Flow, Registry};
+use crate::applications::application::ApplicationId;
+use crate::applications::registry::{Flow, Registry};
 use crate::applications::selector::Selector;
 use crate::applications::truth::OWN_TASKS;
 use crate::applications::weigh;
@@ -45,6 +46,13 @@ pub(crate) enum Announcement {
     Streams(Vec<StreamSample>),
 }
 
+/// Who declares something.
+#[derive(Clone, Copy)]
+struct Declarer<'a> {
+    id: ApplicationId,
+    name: &'a str,
+}
+
 fn refuse(field: &'static str, reason: String) -> Refusal {
     Refusal { field, reason, busy: false }
 }
@@ -63,10 +71,10 @@ impl Registry {
         declaration: &Declaration,
     ) -> Result<Announcement, Refusal> {
         self.permit(cx, application)?;
-        self.admit(cx, application)?;
-        let done = self.check(cx, view, application, declaration);
+        let id = self.admit(cx, application)?;
+        let done = self.check(cx, view, Declarer { id, name: application }, declaration);
         let refusal = done.as_ref().err().filter(|refusal| !refusal.is_for_all());
-        if let (Some(refusal), Some(record)) = (refusal, self.applications.get_mut(application)) {
+        if let (Some(refusal), Some(record)) = (refusal, self.applications.of_mut(id)) {
             record.refuse(cx.now, &format!("{refusal}"));
         }
         done
@@ -79,8 +87,8 @@ impl Registry {
         application: &str,
     ) -> Result<(), Refusal> {
         self.permit(cx, application)?;
-        self.admit(cx, application)?;
-        if let Some(record) = self.applications.get_mut(application) {
+        let id = self.admit(cx, application)?;
+        if let Some(record) = self.applications.of_mut(id) {
             record.refuse(cx.now, "it can't be read: the application was told why");
         }
         Ok(())
@@ -114,23 +122,14 @@ impl Registry {
     }
 
     /// Knows the application from now on, unless it declares too much.
-    fn admit(&mut self, cx: &Context, name: &str) -> Result<(), Refusal> {
+    fn admit(&mut self, cx: &Context, name: &str) -> Result<ApplicationId, Refusal> {
         let limits = &cx.limits;
-        if !self.applications.contains_key(name) {
-            let most = limits.applications;
-            if self.applications.len() >= most {
-                let reason = format!(
-                    "{most} applications are known; try again later, or raise limits.applications"
-                );
-                return Err(busy("application", reason));
-            }
-            if let Some(wrong) = limits.wrong_name(name) {
-                return Err(refuse("application", wrong));
-            }
-            self.applications.insert(Arc::from(name), Application::default());
-        }
-        self.stays(name);
-        let application = self.applications.get_mut(name).expect("it is there or was added");
+        let id = match self.applications.number(name) {
+            Some(id) => id,
+            None => self.welcome(cx, name)?,
+        };
+        self.goes_on(id, name);
+        let application = self.applications.of_mut(id).expect("it is there or was added");
         let per_second = limits.declarations_per_second;
         if !application.budget.take(cx.now, per_second) {
             let reason = format!(
@@ -139,52 +138,68 @@ impl Registry {
             application.refuse(cx.now, &reason);
             return Err(busy("application", reason));
         }
-        Ok(())
+        Ok(id)
+    }
+
+    /// Knows an application that has declared nothing, where there is room.
+    fn welcome(&mut self, cx: &Context, name: &str) -> Result<ApplicationId, Refusal> {
+        let most = cx.limits.applications;
+        let full = || {
+            let reason = format!(
+                "{most} applications are known; try again later, or raise limits.applications"
+            );
+            busy("application", reason)
+        };
+        if self.applications.len() >= most {
+            return Err(full());
+        }
+        if let Some(wrong) = cx.limits.wrong_name(name) {
+            return Err(refuse("application", wrong));
+        }
+        self.applications.add(name).ok_or_else(full)
     }
 
     fn check(
         &mut self,
         cx: &Context,
         view: &View,
-        application: &str,
+        by: Declarer<'_>,
         declaration: &Declaration,
     ) -> Result<Announcement, Refusal> {
         match declaration {
-            Declaration::JobStart { job } => self.start_job(cx, application, job),
+            Declaration::JobStart { job } => self.start_job(cx, by, job),
             Declaration::JobTerms { job, objective, deadline_ms, weight } => {
-                let job = self.known(application, job)?;
+                let job = self.known(by, job)?;
                 self.set_terms(cx, job, (objective.as_deref(), *deadline_ms, *weight))
             }
-            Declaration::JobComplete { job } => {
-                Ok(Announcement::JobComplete(self.known(application, job)?))
-            }
+            Declaration::JobComplete { job } => Ok(Announcement::JobComplete(self.known(by, job)?)),
             Declaration::TaskHost { job, task, host } => {
-                let job = self.known(application, job)?;
-                self.place_task(cx, view, job, *task, host)
+                let job = self.known(by, job)?;
+                self.place_task(cx, view, (by.id, job), *task, host)
             }
             Declaration::Size { job, map, reduces } => {
-                let job = self.known(application, job)?;
-                self.add_sizes(cx, job, *map, reduces)
+                let job = self.known(by, job)?;
+                self.add_sizes(cx, (by.id, job), *map, reduces)
             }
             Declaration::FlowRequest { job, flow, connection, processes, bytes } => {
-                let job = self.known(application, job)?;
+                let job = self.known(by, job)?;
                 let packets = (*connection, processes);
-                self.request(cx, view, application, (job, flow), packets, *bytes)
+                self.request(cx, view, by, (job, flow), packets, *bytes)
             }
             Declaration::FlowComplete { job, flow } => {
-                let job = self.known(application, job)?;
+                let job = self.known(by, job)?;
                 Ok(Announcement::FlowComplete(self.flow_of(job, flow)?))
             }
             Declaration::Streams { job, samples } => {
-                let job = self.known(application, job)?;
+                let job = self.known(by, job)?;
                 let samples = samples.iter().map(|report| self.stream(job, report));
                 Ok(Announcement::Streams(samples.collect::<Result<_, _>>()?))
             }
         }
     }
 
-    fn known(&self, application: &str, job: &str) -> Result<JobId, Refusal> {
-        let found = self.find_job(application, job);
+    fn known(&self, by: Declarer<'_>, job: &str) -> Result<JobId, Refusal> {
+        let found = self.job_of(by.id, job);
         found.ok_or_else(|| {
             let job = start_of(job);
             refuse("job", format!("\"{job}\" has not started; declare job_start first"))
@@ -203,15 +218,15 @@ impl Registry {
     fn start_job(
         &mut self,
         cx: &Context,
-        application: &str,
+        by: Declarer<'_>,
         job: &str,
     ) -> Result<Announcement, Refusal> {
         check_name(cx, "job", job)?;
-        if self.find_job(application, job).is_some() {
+        if self.job_of(by.id, job).is_some() {
             return Ok(Announcement::Known);
         }
-        let jobs = self.applications.get(application).map_or(0, |known| known.jobs.len());
-        let (own, _) = self.tenants.amounts(application);
+        let jobs = self.applications.of(by.id).map_or(0, |known| known.jobs.len());
+        let (own, _) = self.tenants.amounts(by.name);
         if jobs >= own.unwrap_or(cx.limits.jobs) {
             let raise = own.map_or("limits.jobs", |_| "jobs of its [[tenant]]");
             return Err(busy(
@@ -219,8 +234,8 @@ impl Registry {
                 format!("{jobs} jobs are open; complete one first, or raise {raise}"),
             ));
         }
-        self.has_room(cx, application, "job", weigh::job(job))?;
-        let Some(job) = self.add_job(cx.now, application, job) else {
+        self.has_room(cx, by.id, "job", weigh::job(job))?;
+        let Some(job) = self.add_job(cx.now, by.name, job) else {
             return Err(busy(
                 "job",
                 format!("{} jobs are known in all; try again later", u32::MAX),
@@ -268,7 +283,7 @@ impl Registry {
         &mut self,
         cx: &Context,
         view: &View,
-        job: JobId,
+        (by, job): (ApplicationId, JobId),
         task: u32,
         host: &str,
     ) -> Result<Announcement, Refusal> {
@@ -294,8 +309,7 @@ impl Registry {
             return Err(busy("task", reason));
         }
         if !record.hosts.contains_key(&task) {
-            let application = Arc::clone(&record.application);
-            self.has_room(cx, &application, "task", weigh::TASK)?;
+            self.has_room(cx, by, "task", weigh::TASK)?;
             self.resize(job, weigh::TASK.into());
         }
         let record = self.job_mut(job).expect("the job was found");
@@ -306,7 +320,7 @@ impl Registry {
     fn add_sizes(
         &mut self,
         cx: &Context,
-        job: JobId,
+        (by, job): (ApplicationId, JobId),
         map: u32,
         reduces: &[Portion],
     ) -> Result<Announcement, Refusal> {
@@ -335,8 +349,7 @@ impl Registry {
         let weight = |portions: usize| weigh::MAP + weigh::PORTION * portions as u64;
         let before = before.map_or(0, |before| weight(before.len()));
         let after = weight(reduces.len());
-        let application = Arc::clone(&record.application);
-        self.has_room(cx, &application, "reduces", after.saturating_sub(before))?;
+        self.has_room(cx, by, "reduces", after.saturating_sub(before))?;
         self.resize(job, i128::from(after) - i128::from(before));
         let record = self.job_mut(job).expect("the job was found");
         record.portions = portions;
@@ -348,7 +361,7 @@ impl Registry {
         &mut self,
         cx: &Context,
         view: &View,
-        application: &str,
+        Declarer { id: by, name: application }: Declarer<'_>,
         (job, flow): (JobId, &str),
         (connection, processes): (Connection, &Processes),
         bytes: Option<Bytes>,
@@ -416,7 +429,7 @@ impl Registry {
             return Err(refuse("connection", reason.into()));
         }
         let (_, own) = self.tenants.amounts(application);
-        let flows = self.applications.get(application).map_or(0, |known| known.flows);
+        let flows = self.applications.of(by).map_or(0, |known| known.flows);
         if flows >= own.unwrap_or(cx.limits.flows) {
             let raise = own.map_or("limits.flows", |_| "flows of its [[tenant]]");
             return Err(busy(
@@ -434,7 +447,7 @@ impl Registry {
                 return Err(busy("connection", reason));
             }
         }
-        self.has_room(cx, application, "flow", weigh::flow(flow))?;
+        self.has_room(cx, by, "flow", weigh::flow(flow))?;
         for (host, process) in [(src, &source), (dst, &destination)] {
             let is_new = process.as_ref().is_some_and(|p| self.processes.number(host, p).is_none());
             let others = || {
@@ -470,7 +483,7 @@ impl Registry {
     fn has_room(
         &self,
         cx: &Context,
-        application: &str,
+        application: ApplicationId,
         field: &'static str,
         more: u64,
     ) -> Result<(), Refusal> {
@@ -602,7 +615,7 @@ mod tests {
             assert_eq!(placed.is_ok(), known, "{host}");
         }
         assert!(declare(flow(2, 2)).is_err_and(|refusal| refusal.busy), "one flow is the limit");
-        let known = &registry.applications["app"];
+        let known = registry.applications.get("app").expect("it has declared something");
         assert_eq!((known.refused, known.flows), (6, 1));
         assert_eq!(registry.flows().count(), 1);
     }

@@ -1,5 +1,6 @@
 //! Applications: what they declare, who declared it, and how it compares with what is measured.
 
+pub(crate) mod application;
 pub(crate) mod declare;
 pub(crate) mod joins;
 pub(crate) mod ledger;

@@ -2,7 +2,7 @@
 //! and used again, so that tables by number stay small.
 
 use alloc::collections::btree_map::Entry;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -14,6 +14,7 @@ use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Bytes, Rate, Time};
 
+use crate::applications::application::{Application, ApplicationId, Applications};
 use crate::applications::joins::Joins;
 use crate::applications::ledger::{Ledger, Share};
 use crate::applications::owners::Owners;
@@ -21,7 +22,6 @@ use crate::applications::selector::{ProcessId, Processes, Selector};
 use crate::applications::sharing::Sharing;
 use crate::applications::tenants::Tenants;
 use crate::applications::weigh;
-use crate::budget::Budget;
 use crate::context::Context;
 use crate::contradictions::Contradictions;
 use crate::desired::LetGo;
@@ -29,47 +29,10 @@ use crate::gauge::Gauge;
 use crate::message::ChannelId;
 use crate::waste::Waste;
 
-/// An application.
-#[derive(Default)]
-pub(crate) struct Application {
-    pub(crate) jobs: BTreeMap<Arc<str>, JobId>,
-    pub(crate) flows: usize,
-    /// What its records take, by [`weigh`].
-    pub(crate) memory: u64,
-    pub(crate) budget: Budget,
-    /// When what it declared ends; `None` while it is connected.
-    pub(crate) ends: Option<Time>,
-    pub(crate) refused: u64,
-    /// When and why declarations were refused last, the newest at the end.
-    pub(crate) refusals: VecDeque<(Time, String)>,
-    pub(crate) contradicted: u64,
-    /// The turn in which a job or a flow of it came or went, or something else was wanted of one, last.
-    changed: u64,
-}
-
-impl Application {
-    /// A declaration is refused.
-    pub(crate) fn refuse(&mut self, now: Time, why: &str) {
-        self.refused += 1;
-        // It may repeat what the application said, and people read it on terminals.
-        let why: String = why.chars().take(REASON).collect();
-        let why = crate::config::harmless(&why);
-        if self.refusals.back().is_some_and(|(_, last)| *last == why) {
-            self.refusals.pop_back();
-        } else if self.refusals.len() == REFUSALS {
-            self.refusals.pop_front();
-        }
-        self.refusals.push_back((now, why));
-    }
-}
-
-/// Reasons of refusals that are kept of an application, and most characters of one.
-const REFUSALS: usize = 3;
-const REASON: usize = 200;
-
 /// A job. Terms, tasks and sizes are kept for a policy that comes later.
 pub(crate) struct Job {
     pub(crate) application: Arc<str>,
+    of: ApplicationId,
     pub(crate) name: Arc<str>,
     pub(crate) started: Time,
     /// Its place in the order in which jobs began: numbers are given again.
@@ -296,7 +259,7 @@ pub(crate) enum Lie {
 /// All applications, jobs and flows.
 #[derive(Default)]
 pub(crate) struct Registry {
-    pub(crate) applications: BTreeMap<Arc<str>, Application>,
+    pub(crate) applications: Applications,
     /// Applications that are gone, by when what they declared ends.
     ending: BTreeSet<(Time, Arc<str>)>,
     jobs: Vec<Option<Job>>,
@@ -339,10 +302,9 @@ impl Registry {
     /// What an application declared ends at `at`, unless it comes back.
     pub(crate) fn leaves(&mut self, application: &str, at: Time) {
         self.stays(application);
-        if let Some((name, _)) = self.applications.get_key_value(application) {
-            let name = name.clone();
+        if let Some((name, id)) = self.applications.find(application) {
             self.ending.insert((at, name.clone()));
-            if let Some(known) = self.applications.get_mut(&name) {
+            if let Some(known) = self.applications.of_mut(id) {
                 known.ends = Some(at);
             }
         }
@@ -350,10 +312,15 @@ impl Registry {
 
     /// An application is connected, or connected again.
     pub(crate) fn stays(&mut self, application: &str) {
-        if let Some(known) = self.applications.get_mut(application)
-            && let Some(at) = known.ends.take()
-        {
-            self.ending.remove(&(at, application.into()));
+        if let Some(id) = self.applications.number(application) {
+            self.goes_on(id, application);
+        }
+    }
+
+    /// The same, of an application that was found.
+    pub(super) fn goes_on(&mut self, id: ApplicationId, name: &str) {
+        if let Some(at) = self.applications.of_mut(id).and_then(|known| known.ends.take()) {
+            self.ending.remove(&(at, name.into()));
         }
     }
 
@@ -441,17 +408,22 @@ impl Registry {
     }
 
     pub(crate) fn find_job(&self, application: &str, job: &str) -> Option<JobId> {
-        self.applications.get(application)?.jobs.get(job).copied()
+        self.job_of(self.applications.number(application)?, job)
+    }
+
+    pub(super) fn job_of(&self, application: ApplicationId, job: &str) -> Option<JobId> {
+        self.applications.of(application)?.jobs.get(job).copied()
     }
 
     pub(crate) fn add_job(&mut self, now: Time, application: &str, name: &str) -> Option<JobId> {
         let number = u32::try_from(self.jobs.len()).ok()?;
-        let (application, _) = self.applications.get_key_value(application)?;
+        let (application, of) = self.applications.find(application)?;
         let (application, name) = (application.clone(), Arc::<str>::from(name));
         let memory = weigh::job(&name);
         self.begun += 1;
         let job = Job {
-            application: application.clone(),
+            application,
+            of,
             name: name.clone(),
             started: now,
             begun: self.begun,
@@ -464,14 +436,14 @@ impl Registry {
         };
         let id = self.free_jobs.pop().unwrap_or(JobId(number));
         place(&mut self.jobs, id.index(), job);
-        self.touch(&application, i128::from(memory))?.jobs.insert(name, id);
+        self.touch(of, i128::from(memory))?.jobs.insert(name, id);
         Some(id)
     }
 
     /// Forgets a job. Its flows must be gone.
     pub(crate) fn remove_job(&mut self, id: JobId) {
         if let Some(job) = self.jobs.get_mut(id.index()).and_then(Option::take) {
-            if let Some(known) = self.touch(&job.application, -i128::from(job.memory)) {
+            if let Some(known) = self.touch(job.of, -i128::from(job.memory)) {
                 known.jobs.remove(&job.name);
             }
             self.free_jobs.push(id);
@@ -488,8 +460,8 @@ impl Registry {
             Some((job, name)) => {
                 let job = self.jobs.get_mut(job.index())?.as_mut()?;
                 job.flows.insert(name.clone(), id);
-                let application = Arc::clone(&job.application);
-                if let Some(known) = self.touch(&application, i128::from(weigh::flow(name))) {
+                let (application, of) = (Arc::clone(&job.application), job.of);
+                if let Some(known) = self.touch(of, i128::from(weigh::flow(name))) {
                     known.flows += 1;
                 }
                 own = Some(application);
@@ -515,8 +487,8 @@ impl Registry {
             Some((job, name)) => {
                 if let Some(job) = self.jobs.get_mut(job.index()).and_then(Option::as_mut) {
                     job.flows.remove(name);
-                    let application = Arc::clone(&job.application);
-                    if let Some(known) = self.touch(&application, -i128::from(weigh::flow(name))) {
+                    let of = job.of;
+                    if let Some(known) = self.touch(of, -i128::from(weigh::flow(name))) {
                         known.flows -= 1;
                     }
                 }
@@ -580,8 +552,8 @@ impl Registry {
     /// Something else is wanted of a flow.
     pub(crate) fn wanted(&mut self, flow: FlowId) {
         let job = self.flow(flow).and_then(Flow::job).and_then(|job| self.job(job));
-        if let Some(application) = job.map(|job| Arc::clone(&job.application)) {
-            self.touch(&application, 0);
+        if let Some(of) = job.map(|job| job.of) {
+            self.touch(of, 0);
         }
     }
 
@@ -594,10 +566,10 @@ impl Registry {
     }
 
     /// Something has changed for an application, whose records take so much more, or less.
-    fn touch(&mut self, application: &str, memory: i128) -> Option<&mut Application> {
+    fn touch(&mut self, application: ApplicationId, memory: i128) -> Option<&mut Application> {
         let turn = self.turns + 1;
         self.changed = turn;
-        let known = self.applications.get_mut(application)?;
+        let known = self.applications.of_mut(application)?;
         known.changed = turn;
         let moved = |before: u64| u64::try_from(i128::from(before) + memory).unwrap_or(0);
         (known.memory, self.memory) = (moved(known.memory), moved(self.memory));
@@ -611,16 +583,16 @@ impl Registry {
         };
         let moved = i128::from(known.memory) + memory;
         known.memory = u64::try_from(moved).unwrap_or(0);
-        let application = Arc::clone(&known.application);
-        if let Some(known) = self.applications.get_mut(&application) {
+        let of = known.of;
+        if let Some(known) = self.applications.of_mut(of) {
             let moved = |before: u64| u64::try_from(i128::from(before) + memory).unwrap_or(0);
             (known.memory, self.memory) = (moved(known.memory), moved(self.memory));
         }
     }
 
     /// What an application has, and what is left of `most` for all others.
-    pub(crate) fn memory(&self, application: &str, most: u64) -> (u64, u64) {
-        let own = self.applications.get(application).map_or(0, |known| known.memory);
+    pub(super) fn memory(&self, application: ApplicationId, most: u64) -> (u64, u64) {
+        let own = self.applications.of(application).map_or(0, |known| known.memory);
         (own, most.saturating_sub(self.memory))
     }
 

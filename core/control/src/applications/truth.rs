@@ -140,13 +140,13 @@ mod tests {
     use units::Time;
 
     use super::*;
-    use crate::applications::registry::{Application, Flow};
+    use crate::applications::registry::Flow;
 
     const MEGA: u64 = 1_000_000;
 
     fn one_flow() -> (Registry, FlowId) {
         let mut registry = Registry::default();
-        registry.applications.insert("app".into(), Application::default());
+        registry.applications.add("app").expect("there is room");
         let job = registry.add_job(Time::ZERO, "app", "job").expect("there is room");
         let connection = protocol::Connection {
             source: ([10, 0, 0, 1], 1).into(),
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(delivered(2 * MEGA), Some(4 * MEGA));
         assert_eq!(delivered(4 * MEGA), None);
         assert_eq!(delivered(5 * MEGA), Some(10 * MEGA));
-        assert_eq!(registry.applications["app"].contradicted, 1);
+        assert_eq!(registry.applications.get("app").map(|known| known.contradicted), Some(1));
     }
 
     #[test]

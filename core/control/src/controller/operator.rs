@@ -39,7 +39,7 @@ impl Controller {
         match &act.order {
             Order::Cancel { application, job } => self.cancel(application, job),
             Order::Evict { application } => {
-                if !self.registry.applications.contains_key(&**application) {
+                if self.registry.applications.number(application).is_none() {
                     let reason = format!("{application:?} has declared nothing; see the status");
                     return refuse("application", reason);
                 }
