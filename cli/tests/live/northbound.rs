@@ -1,7 +1,11 @@
 //! What applications say, and what they hear.
 
+use std::sync::Arc;
+
 use hyper::{Method, StatusCode};
+use protocol::application::Declaration;
 use serde_json::{Value, json};
+use wire::delivery::{Delivery, Shared};
 
 use crate::daemon::{Agent, Daemon, SMSF, config, declare, get, post};
 
@@ -439,4 +443,33 @@ async fn an_application_that_floods_is_slowed_down_and_hinders_nobody() {
         assert_eq!(status, StatusCode::OK, "{said}");
     }
     flood.await.unwrap();
+}
+
+/// By the client of applications: nobody declares the flow again.
+#[tokio::test]
+async fn what_a_limit_keeps_out_is_taken_once_there_is_room() {
+    let daemon = Daemon::start(&config(&format!("[limits]\nflows = 1\n{SMSF}")));
+    let shared = Arc::<Shared>::default();
+    let delivery = Delivery::new(Arc::clone(&shared), "a", daemon.address().into());
+    let delivery = tokio::spawn(delivery.run());
+    let said = [
+        json!({ "type": "job_start", "job": "j" }),
+        flow("j", 1, 4001, 1_000_000),
+        flow("j", 2, 4002, 1_000_000),
+    ];
+    let declare = |said: Value| {
+        shared.declare(serde_json::from_value::<Declaration>(said).unwrap());
+    };
+    said.into_iter().for_each(declare);
+    let later = |_: &Value| shared.client().account().later == 1;
+    daemon.until("/v1/health", later).await;
+    assert_eq!(shared.client().account().taken, 2, "the job and the first");
+    declare(json!({ "type": "flow_complete", "job": "j", "flow": "1" }));
+    let is_second = |said: &Value| said["flows"][0]["flow"] == json!("2");
+    daemon.until("/v1/applications/a/flows", is_second).await;
+    shared.end();
+    delivery.await.unwrap();
+    let client = shared.client();
+    let account = client.account();
+    assert_eq!((account.taken, account.refused, account.later, client.waiting()), (4, 0, 1, 0));
 }

@@ -14,6 +14,9 @@
 //!   it. Ends of what holds always fit: each takes the place of what ended. That of a job that is not known here, such as
 //!   one from a process before, is left out without being counted where there is no room.
 //! - *A refused declaration* is left out and counted; a refused job with all of its own.
+//! - *What may be taken later* is parked: it holds, and is said again after growing waits, behind what is new
+//!   and in turn, a request at a time. What belongs to a job that is parked waits until that is taken. What
+//!   ended or was replaced in the meantime is not said again; a new connection hears all of it at once.
 //! - *Too fast*: what the controller didn't look at waits.
 //! - *A request that is too long or can't be read* (400 or 413) is halved until it is a single
 //!   declaration, which is then left out as refused; after it requests grow again.
@@ -72,8 +75,11 @@ pub enum Action<'a> {
 pub struct Account {
     /// Taken by a controller; what is said again isn't counted again.
     pub taken: u64,
-    /// Refused by a controller.
+    /// Refused by a controller for good.
     pub refused: u64,
+    /// Refused by a controller that may take them later. One that is refused again isn't counted again; once
+    /// it is taken it is counted there, too.
+    pub later: u64,
     /// Never said, for want of room or because it refers to what isn't declared.
     pub dropped: u64,
     /// Connections that were made; more than one says that some broke.
@@ -99,6 +105,14 @@ enum Thing {
     Sample,
 }
 
+/// What holds or waits, and where it is in the account.
+#[derive(Debug)]
+struct Entry {
+    declaration: Declaration,
+    is_taken: bool,
+    is_later: bool,
+}
+
 /// The entry of a thing that holds.
 #[derive(Clone, Copy, Debug)]
 struct Held {
@@ -114,16 +128,20 @@ enum State {
     /// Nothing is under way.
     Idle,
     Asked,
-    /// These entries are under way.
-    Declared(Vec<u64>),
+    /// These entries are under way; whether each was taken before.
+    Declared(Vec<(u64, bool)>),
 }
 
 /// An application's end of the northbound interface.
 #[derive(Debug)]
 pub struct Client {
     limits: Limits,
-    /// What holds, and ends and samples that wait, by number in the order they were declared.
-    entries: BTreeMap<u64, Declaration>,
+    /// What holds, and ends and samples that wait, by number in the order in which they are said.
+    entries: BTreeMap<u64, Entry>,
+    /// What holds and is not said for now.
+    parked: BTreeMap<u64, Entry>,
+    /// What holds of jobs whose start is parked.
+    behind: BTreeMap<u64, Entry>,
     /// The entries of jobs that hold.
     jobs: BTreeMap<String, BTreeMap<Thing, Held>>,
     /// The number of the next entry.
@@ -132,8 +150,6 @@ pub struct Client {
     answered: u64,
     /// Entries below may be known to the controller of `epoch`.
     said: u64,
-    /// Entries below are in the account.
-    counted: u64,
     epoch: Option<u64>,
     /// A request was never answered: the next controller may be the one that took it.
     doubt: bool,
@@ -144,9 +160,13 @@ pub struct Client {
     batch: usize,
     /// Nothing is asked before.
     until: Time,
+    /// What is parked is not said again before; `None` where nothing was refused since it was.
+    again: Option<Time>,
     /// The last answer.
     heard: Time,
     backoff: Backoff,
+    /// The waits of what is parked.
+    parking: Backoff,
     account: Account,
 }
 
@@ -162,19 +182,22 @@ impl Client {
         Self {
             limits,
             entries: BTreeMap::new(),
+            parked: BTreeMap::new(),
+            behind: BTreeMap::new(),
             jobs: BTreeMap::new(),
             next: 0,
             answered: 0,
             said: 0,
-            counted: 0,
             epoch: None,
             doubt: false,
             state: State::Lost,
             greeted: false,
             batch: limits.declarations,
             until: Time::ZERO,
+            again: None,
             heard: Time::ZERO,
             backoff: Backoff::default(),
+            parking: Backoff::default(),
             account: Account::default(),
         }
     }
@@ -184,17 +207,20 @@ impl Client {
         &self.account
     }
 
-    /// What holds, in the order it was declared: jobs, their tasks and sizes, open flows.
+    /// What holds, in the order in which it is said: jobs, their tasks and sizes, open flows.
     pub fn holds(&self) -> impl Iterator<Item = &Declaration> {
-        self.entries.values().filter(|entry| thing(entry).is_some_and(|t| t != Thing::Sample))
+        let all = self.entries.values().chain(self.parked.values()).chain(self.behind.values());
+        let all = all.map(|entry| &entry.declaration);
+        all.filter(|said| thing(said).is_some_and(|t| t != Thing::Sample))
     }
 
-    /// Declarations that wait for a controller's answer.
+    /// Declarations that wait for a controller's answer, or to be said again.
     pub fn waiting(&self) -> usize {
-        self.entries.range(self.answered..).count()
+        let unanswered = self.entries.range(self.answered..).count();
+        unanswered + self.parked.len() + self.behind.len()
     }
 
-    /// Whether the controller has answered all there is to say.
+    /// Whether the controller has answered all there is to say, and takes nothing later.
     pub fn is_settled(&self) -> bool {
         matches!(self.state, State::Idle) && self.greeted && self.waiting() == 0
     }
@@ -204,7 +230,8 @@ impl Client {
         match self.state {
             State::Lost => Some(self.until),
             State::Idle if !self.greeted || self.waiting_any() => Some(self.until),
-            State::Idle => Some(self.heard + KEEP_ALIVE),
+            State::Idle if self.parked.is_empty() => Some(self.heard + KEEP_ALIVE),
+            State::Idle => self.again.max(Some(self.until)).min(Some(self.heard + KEEP_ALIVE)),
             State::Connecting | State::Asked | State::Declared(_) => None,
         }
     }
@@ -222,20 +249,24 @@ impl Client {
             self.state = State::Connecting;
             return Some(Action::Connect);
         }
+        let is_due = !self.parked.is_empty() && self.again.is_none_or(|at| at <= now);
+        if is_due && self.greeted {
+            self.unpark();
+        }
         if !self.greeted || !self.waiting_any() {
             self.state = State::Asked;
             return Some(Action::Health);
         }
         let (mut numbers, mut declarations, mut octets) = (Vec::new(), Vec::new(), 0);
-        for (number, declaration) in self.entries.range(self.answered..).take(self.batch) {
-            octets += most_octets(declaration);
+        for (number, entry) in self.entries.range(self.answered..).take(self.batch) {
+            octets += most_octets(&entry.declaration);
             if octets > self.limits.octets && !numbers.is_empty() {
                 break;
             }
-            numbers.push(*number);
-            declarations.push(declaration);
+            numbers.push((*number, entry.is_taken));
+            declarations.push(&entry.declaration);
         }
-        self.said = self.said.max(numbers.last().map_or(0, |last| last + 1));
+        self.said = self.said.max(after(&numbers));
         self.state = State::Declared(numbers);
         Some(Action::Declare(declarations))
     }
@@ -244,7 +275,7 @@ impl Client {
     pub fn connected(&mut self, now: Time) {
         self.state = State::Idle;
         self.greeted = false;
-        self.answered = 0;
+        self.say_all_again();
         self.batch = self.limits.declarations.max(1);
         self.until = now;
         self.account.connections += 1;
@@ -264,6 +295,49 @@ impl Client {
         }
     }
 
+    /// All that holds waits, what was parked last.
+    fn say_all_again(&mut self) {
+        self.answered = 0;
+        self.again = None;
+        // A job before what belongs to it.
+        let parked = core::mem::take(&mut self.parked);
+        let behind = core::mem::take(&mut self.behind);
+        parked.into_values().chain(behind.into_values()).for_each(|entry| self.say_last(entry));
+    }
+
+    /// What is parked waits, after all else: as much as the next request has room for.
+    fn unpark(&mut self) {
+        let waiting = self.entries.range(self.answered..).take(self.batch).count();
+        for _ in waiting..self.batch {
+            let Some((_, entry)) = self.parked.pop_first() else { return };
+            self.again = None;
+            self.say_last(entry);
+        }
+    }
+
+    /// What belongs to a job waits, for that was taken.
+    fn follow(&mut self, job: &str) {
+        let things = self.jobs.get(job).into_iter().flatten();
+        let mut numbers: Vec<u64> = things.map(|(_, held)| held.number).collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            if let Some(entry) = self.behind.remove(&number) {
+                self.say_last(entry);
+            }
+        }
+    }
+
+    /// What was parked, or behind what was, waits after all else. It was refused, so that nothing of it is known.
+    fn say_last(&mut self, entry: Entry) {
+        let held = Held { number: self.next, first: self.next };
+        let things = self.jobs.get_mut(entry.declaration.job());
+        if let (Some(things), Some(thing)) = (things, thing(&entry.declaration)) {
+            things.insert(thing, held);
+        }
+        self.entries.insert(self.next, entry);
+        self.next += 1;
+    }
+
     /// The answer to [`Action::Health`]: the controller works, and this is its epoch.
     pub fn healthy(&mut self, now: Time, epoch: u64) {
         if matches!(self.state, State::Asked) {
@@ -280,9 +354,9 @@ impl Client {
         let may_know = core::mem::take(&mut self.doubt) || self.epoch.is_none();
         if self.epoch != Some(epoch) {
             self.epoch = Some(epoch);
-            self.answered = 0;
+            self.say_all_again();
             if !may_know {
-                self.entries.retain(|_, entry| thing(entry).is_some());
+                self.entries.retain(|_, entry| thing(&entry.declaration).is_some());
                 self.said = said;
             }
         }
@@ -307,19 +381,33 @@ impl Client {
         self.batch = (self.batch + 1).min(self.limits.declarations.max(1));
         // Another controller doesn't know what a refused declaration refers to.
         let is_other = self.epoch != Some(outcome.epoch);
-        for (number, index) in numbers.iter().zip(0..looked_at) {
+        for ((number, was_taken), index) in numbers.iter().zip(0..looked_at) {
             match refused.get(&index) {
-                None => self.settle(*number),
+                None => self.settle(*number, *was_taken),
                 Some(_) if is_other => {}
-                Some(RefusedDeclaration { field, reason, .. }) => {
-                    self.leave_out(*number, || format!("the controller refuses {field}: {reason}"));
+                Some(RefusedDeclaration { field, reason, later, .. }) => {
+                    let why = || format!("the controller refuses {field}: {reason}");
+                    if *later && self.holds_by(*number) {
+                        self.park(now, *number, why, chance);
+                    } else {
+                        self.leave_out(*number, why);
+                    }
                 }
             }
+        }
+        if self.again.is_none() {
+            self.parking.reset();
         }
         if outcome.rest.is_some() {
             self.until = now + self.backoff.wait(chance);
         }
-        self.meet(outcome.epoch, numbers.last().map_or(0, |last| last + 1));
+        self.meet(outcome.epoch, after(&numbers));
+    }
+
+    /// Whether something holds by an entry, which is neither an end nor a sample.
+    fn holds_by(&self, number: u64) -> bool {
+        let thing = self.entries.get(&number).and_then(|entry| thing(&entry.declaration));
+        thing.is_some_and(|thing| thing != Thing::Sample)
     }
 
     /// The answer to [`Action::Declare`]: an HTTP `status` that refuses the whole request, and why.
@@ -336,50 +424,112 @@ impl Client {
         }
         self.heard = now;
         match numbers[..] {
-            [only] => self.leave_out(only, why),
+            [(only, _)] => self.leave_out(only, why),
             _ => self.batch = numbers.len() / 2,
         }
     }
 
     /// An entry was taken.
-    fn settle(&mut self, number: u64) {
+    fn settle(&mut self, number: u64, was_taken: bool) {
         self.answered = number + 1;
         self.backoff.reset();
-        if number >= self.counted {
-            self.counted = number + 1;
-            self.account.taken += 1;
-        }
-        match self.entries.get(&number) {
-            Some(Declaration::Streams { job, .. }) => {
+        self.account.taken += u64::from(!was_taken);
+        // It may have ended in the meantime.
+        let Some(entry) = self.entries.get_mut(&number) else { return };
+        entry.is_taken = true;
+        let job = entry.declaration.job();
+        match thing(&entry.declaration) {
+            Some(Thing::Start) if !self.behind.is_empty() => {
+                let job = job.to_string();
+                self.follow(&job);
+            }
+            Some(Thing::Sample) => {
                 if let Some(things) = self.jobs.get_mut(job) {
                     things.remove(&Thing::Sample);
                 }
                 self.entries.remove(&number);
             }
-            Some(entry) if thing(entry).is_none() => {
+            None => {
                 self.entries.remove(&number);
             }
-            _ => {}
+            Some(_) => {}
         }
+    }
+
+    /// Parks an entry that the controller may take later.
+    fn park(&mut self, now: Time, number: u64, why: impl FnOnce() -> String, chance: u32) {
+        self.answered = number + 1;
+        self.backoff.reset();
+        let Some(mut entry) = self.entries.remove(&number) else { return };
+        self.account.note(why);
+        self.account.later += u64::from(!entry.is_later);
+        entry.is_later = true;
+        if thing(&entry.declaration) == Some(Thing::Start)
+            && let Some(things) = self.jobs.get_mut(entry.declaration.job())
+        {
+            // Samples are of flows that are known.
+            if let Some(held) = things.remove(&Thing::Sample) {
+                self.entries.remove(&held.number);
+            }
+            for Held { number, .. } in things.values() {
+                let said = self.entries.remove(number);
+                if let Some(entry) = said.or_else(|| self.parked.remove(number)) {
+                    self.behind.insert(*number, entry);
+                }
+            }
+        }
+        self.parked.insert(number, entry);
+        self.again.get_or_insert_with(|| now + self.parking.wait(chance));
     }
 
     /// Leaves out an entry that the controller refused.
     fn leave_out(&mut self, number: u64, why: impl FnOnce() -> String) {
         self.answered = number + 1;
         self.backoff.reset();
-        // It may have ended in the meantime.
+        // It may have ended in the meantime, or waits for its job.
         let Some(entry) = self.entries.remove(&number) else { return };
         // The controller had forgotten what ends.
-        let Some(thing) = thing(&entry) else { return };
+        let Some(thing) = thing(&entry.declaration) else { return };
         self.account.note(why);
         self.account.refused += 1;
+        let job = entry.declaration.job();
         if thing == Thing::Start {
-            for held in self.jobs.remove(entry.job()).unwrap_or_default().into_values() {
-                self.account.refused += u64::from(self.entries.remove(&held.number).is_some());
+            for held in self.jobs.remove(job).unwrap_or_default().into_values() {
+                self.account.refused += u64::from(self.remove(held.number).is_some());
             }
-        } else if let Some(things) = self.jobs.get_mut(entry.job()) {
+        } else if let Some(things) = self.jobs.get_mut(job) {
             things.remove(&thing);
         }
+    }
+
+    /// Takes an entry out, wherever it is.
+    fn remove(&mut self, number: u64) -> Option<Entry> {
+        let said = self.entries.remove(&number).or_else(|| self.behind.remove(&number));
+        said.or_else(|| {
+            let entry = self.parked.remove(&number)?;
+            if self.parked.is_empty() {
+                self.again = None;
+                self.parking.reset();
+            }
+            Some(entry)
+        })
+    }
+
+    /// The entry of what holds.
+    fn entry(&self, number: u64) -> Option<&Entry> {
+        let said = self.entries.get(&number).or_else(|| self.parked.get(&number));
+        said.or_else(|| self.behind.get(&number))
+    }
+
+    /// Whether the controller may know what holds, if not with what its entry says now.
+    fn is_known(&self, held: &Held) -> bool {
+        held.first < self.said && self.entries.contains_key(&held.number)
+    }
+
+    /// Whether the start of a job is parked.
+    fn is_parked(&self, job: &str) -> bool {
+        let start = self.jobs.get(job).and_then(|things| things.get(&Thing::Start));
+        start.is_some_and(|start| self.parked.contains_key(&start.number))
     }
 
     /// The application declares something.
@@ -388,15 +538,14 @@ impl Client {
             Declaration::JobComplete { job } => {
                 let Some(things) = self.jobs.remove(job) else {
                     // The controller may know it from a process before this one, whose name it has.
-                    if self.entries.len() < self.limits.entries {
+                    if self.has_room() {
                         self.enter(declaration);
                     }
                     return;
                 };
-                let was_said =
-                    things.get(&Thing::Start).is_some_and(|start| start.first < self.said);
+                let was_said = things.get(&Thing::Start).is_some_and(|start| self.is_known(start));
                 for held in things.into_values() {
-                    self.entries.remove(&held.number);
+                    self.remove(held.number);
                 }
                 if was_said {
                     self.enter(declaration);
@@ -409,8 +558,9 @@ impl Client {
                 else {
                     return;
                 };
-                self.entries.remove(&held.number);
-                if held.first < self.said {
+                let was_said = self.is_known(&held);
+                self.remove(held.number);
+                if was_said {
                     self.enter(declaration);
                 }
             }
@@ -418,7 +568,8 @@ impl Client {
                 // One flow that isn't known would have the controller refuse the samples of all.
                 let things = self.jobs.get(job);
                 let is_open = |flow: &String| {
-                    things.is_some_and(|things| things.contains_key(&Thing::Flow(flow.clone())))
+                    let held = things.and_then(|things| things.get(&Thing::Flow(flow.clone())));
+                    held.is_some_and(|held| self.entries.contains_key(&held.number))
                 };
                 samples.retain(|sample| is_open(&sample.flow));
                 if !samples.is_empty() && !matches!(self.state, State::Lost | State::Connecting) {
@@ -437,7 +588,8 @@ impl Client {
     fn hold(&mut self, declaration: Declaration, thing: Thing) {
         let name = declaration.job();
         let before = self.jobs.get(name).and_then(|things| things.get(&thing)).copied();
-        let held = before.and_then(|before| self.entries.get(&before.number));
+        let held = before.and_then(|before| self.entry(before.number));
+        let held = held.map(|entry| &entry.declaration);
         if held == Some(&declaration) {
             return;
         }
@@ -446,7 +598,7 @@ impl Client {
             Some("its job has not started, or was refused")
         } else if matches!(thing, Thing::Flow(_)) && is_other_flow {
             Some("its flow is open; complete it first")
-        } else if before.is_none() && self.entries.len() >= self.limits.entries {
+        } else if before.is_none() && !self.has_room() {
             Some("more declarations than the client holds")
         } else {
             None
@@ -455,19 +607,32 @@ impl Client {
             self.account.dropped += 1;
             return self.account.note(|| format!("dropped: {fault}"));
         }
+        // What is parked was refused, so that nothing of it is known.
+        let said = before.filter(|before| self.entries.contains_key(&before.number));
+        let first = said.map_or(self.next, |before| before.first);
         if let Some(before) = before {
-            self.entries.remove(&before.number);
+            self.remove(before.number);
         }
-        let first = before.map_or(self.next, |before| before.first);
         let held = Held { number: self.next, first };
         self.jobs.entry(name.to_string()).or_default().insert(thing, held);
         self.enter(declaration);
     }
 
+    fn has_room(&self) -> bool {
+        self.entries.len() + self.parked.len() + self.behind.len() < self.limits.entries
+    }
+
     fn enter(&mut self, declaration: Declaration) {
-        self.entries.insert(self.next, declaration);
+        let waits = thing(&declaration).is_some() && self.is_parked(declaration.job());
+        let entries = if waits { &mut self.behind } else { &mut self.entries };
+        entries.insert(self.next, Entry { declaration, is_taken: false, is_later: false });
         self.next += 1;
     }
+}
+
+/// The number after all that are under way.
+fn after(numbers: &[(u64, bool)]) -> u64 {
+    numbers.last().map_or(0, |(last, _)| last + 1)
 }
 
 /// Whether a request is one of before with another size.

@@ -40,11 +40,14 @@ pub struct Account {
 impl Account {
     /// In a line for people.
     pub fn line(&self) -> String {
-        let client::Account { taken, refused, dropped, connections, fault } = &self.client;
+        let client::Account { taken, refused, later, dropped, connections, fault } = &self.client;
         let lost = refused + dropped + self.waiting as u64;
         let mut line = format!("controller and agent: {taken} declarations taken");
         if lost > 0 {
             line += &format!(", {lost} NOT TAKEN");
+        }
+        if *later > 0 {
+            line += &format!(", {later} refused at first, for want of room");
         }
         if self.unspoken > 0 {
             line += &format!(", {} observations that no message tells", self.unspoken);

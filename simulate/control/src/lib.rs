@@ -186,15 +186,21 @@ impl<'a> SimulatedController<'a> {
         hosts.map(|(host, _)| *host).collect()
     }
 
-    /// Tells what the controller didn't take of what the applications declared, if anything, in a
+    /// Tells what the controller didn't take of what the applications declared, or not at once, if anything, in a
     /// sentence: also once a world has this.
     pub fn not_taken(&self) -> impl Fn() -> Option<String> + use<> {
         let applications = Rc::clone(&self.applications);
         move || {
             let applications = applications.borrow();
-            let Account { refused, dropped, fault, .. } = applications.account();
+            let Account { refused, later, dropped, fault, .. } = applications.account();
             let (lost, why) = (refused + dropped, fault.as_deref().unwrap_or_default());
-            (lost > 0).then(|| format!("{lost} declarations NOT TAKEN by the controller: {why}"))
+            let became = match (lost, *later) {
+                (0, 0) => return None,
+                (0, later) => format!("{later} declarations taken late or never"),
+                (lost, 0) => format!("{lost} declarations NOT TAKEN"),
+                (lost, later) => format!("{lost} declarations NOT TAKEN, {later} late or never"),
+            };
+            Some(format!("{became} by the controller: {why}"))
         }
     }
 

@@ -107,7 +107,8 @@ public final class Client {
     public Account account() {
         synchronized (gate) {
             Account a = account;
-            return new Account(a.taken(), a.refused(), a.dropped() + dropped, a.connections(), a.fault());
+            long all = a.dropped() + dropped;
+            return new Account(a.taken(), a.refused(), a.later(), all, a.connections(), a.fault());
         }
     }
 

@@ -21,8 +21,9 @@ record Outcome(long taken, long epoch, List<Refused> refused, OptionalLong rest)
      * @param index  its place in the request, from 0
      * @param field  the field at fault
      * @param reason what is wrong with it
+     * @param later  a limit was reached: once something has ended the same declaration may be taken
      */
-    record Refused(long index, String field, String reason) {}
+    record Refused(long index, String field, String reason, boolean later) {}
 
     /** Reads an answer; what it has beyond that is left to later versions. */
     static Outcome read(byte[] json) throws IOException {
@@ -35,7 +36,8 @@ record Outcome(long taken, long epoch, List<Refused> refused, OptionalLong rest)
             }
             for (Object entry : entries) {
                 Map<?, ?> said = object(entry);
-                refused.add(new Refused(number(said, "index"), string(said, "field"), string(said, "reason")));
+                boolean later = Boolean.TRUE.equals(said.get("later"));
+                refused.add(new Refused(number(said, "index"), string(said, "field"), string(said, "reason"), later));
             }
         }
         OptionalLong rest = answer.get("rest") == null ? OptionalLong.empty() : OptionalLong.of(number(answer, "rest"));

@@ -31,8 +31,10 @@ import java.util.TreeMap;
  * <li>What does not fit into {@link Limits#room} is dropped and counted, and so is whatever refers to it. Ends always
  * fit: each takes the place of what ended.
  * <li>A refused declaration is left out and counted; a refused job with all of its own.
- * <li>What another process's job was refused for, because that has not started, is parked: it holds, and is said again
- * after growing waits until {@link #LATE}.
+ * <li>What may be taken later is parked: it holds, and is said again after growing waits, behind what is new and in
+ * turn, a request at a time. What belongs to a job that is parked waits until that is taken. What ended or was replaced
+ * in the meantime is not said again; a new connection hears all of it at once.
+ * <li>What was refused because another process has not started its job is parked as well, until {@link #LATE}.
  * <li>Too fast: what the controller didn't look at waits.
  * <li>A request that is too long or can't be read is halved until it is a single declaration, which is then left out as
  * refused; after it requests grow again.
@@ -46,6 +48,8 @@ final class Session {
     static final long LATE = 30_000_000_000L;
     /** Later than any time. */
     static final long NEVER = Long.MAX_VALUE;
+    /** Earlier than any time. */
+    private static final long ANY_TIME = Long.MIN_VALUE;
 
     /**
      * What bounds a session.
@@ -113,8 +117,10 @@ final class Session {
         final Declaration declaration;
         /** The number that what it says began with: what corrects it has a later one. */
         long first;
-        /** It is in the account. */
+        /** It is in the account as taken. */
         boolean counted;
+        /** It is in the account as what may be taken later. */
+        boolean later;
 
         Entry(Declaration declaration, long first) {
             this.declaration = declaration;
@@ -123,10 +129,12 @@ final class Session {
     }
 
     private final Limits limits;
-    /** What holds, and ends and samples that wait, by number in the order they were declared. */
+    /** What holds, and ends and samples that wait, by number in the order in which they are said. */
     private final NavigableMap<Long, Entry> entries = new TreeMap<>();
     /** What holds and is not said for now. */
     private final NavigableMap<Long, Entry> parked = new TreeMap<>();
+    /** What holds of jobs whose start is parked. */
+    private final NavigableMap<Long, Entry> behind = new TreeMap<>();
     private final Map<String, Job> jobs = new HashMap<>();
     /** Room that is taken. */
     private long taken;
@@ -149,8 +157,8 @@ final class Session {
     private int batch;
     /** Nothing is asked before. */
     private long until;
-    /** What is parked is said again then. */
-    private long again = NEVER;
+    /** What is parked is not said again before; {@link #ANY_TIME} where nothing was refused since it was. */
+    private long again = ANY_TIME;
     /** The last answer. */
     private long heard;
     private final Backoff backoff = new Backoff();
@@ -158,6 +166,7 @@ final class Session {
 
     private long countTaken;
     private long countRefused;
+    private long countLater;
     private long countDropped;
     private long countConnections;
     private long faults;
@@ -171,7 +180,7 @@ final class Session {
 
     /** What became of all that was declared. */
     Account account() {
-        return new Account(countTaken, countRefused, countDropped, countConnections, fault);
+        return new Account(countTaken, countRefused, countLater, countDropped, countConnections, fault);
     }
 
     /** How often something went wrong. */
@@ -179,28 +188,28 @@ final class Session {
         return faults;
     }
 
-    /** What holds, in the order it was declared: jobs, their tasks and sizes, open flows. */
+    /** What holds, in the order in which it is said: jobs, their tasks and sizes, open flows. */
     List<Declaration> holds() {
-        NavigableMap<Long, Entry> all = new TreeMap<>(entries);
-        all.putAll(parked);
         List<Declaration> held = new ArrayList<>();
-        for (Entry entry : all.values()) {
-            Thing thing = thing(entry.declaration);
-            if (thing != null && thing.kind != Kind.SAMPLE) {
-                held.add(entry.declaration);
+        for (NavigableMap<Long, Entry> some : List.of(entries, parked, behind)) {
+            for (Entry entry : some.values()) {
+                Thing thing = thing(entry.declaration);
+                if (thing != null && thing.kind != Kind.SAMPLE) {
+                    held.add(entry.declaration);
+                }
             }
         }
         return held;
     }
 
-    /** Declarations that wait for a controller's answer. */
+    /** Declarations that wait for a controller's answer, or to be said again. */
     int waiting() {
-        return entries.tailMap(answered).size() + parked.size();
+        return entries.tailMap(answered).size() + parked.size() + behind.size();
     }
 
-    /** Whether the controller has answered all there is to say. */
+    /** Whether the controller has answered all there is to say, and takes nothing later. */
     boolean isSettled() {
-        return state == State.IDLE && greeted && !isWaiting() && parked.isEmpty();
+        return state == State.IDLE && greeted && !isWaiting() && parked.isEmpty() && behind.isEmpty();
     }
 
     private boolean isWaiting() {
@@ -211,7 +220,8 @@ final class Session {
     long deadline() {
         return switch (state) {
             case LOST -> until;
-            case IDLE -> !greeted || isWaiting() ? until : Math.min(heard + KEEP_ALIVE, Math.max(until, again));
+            case IDLE -> !greeted || isWaiting() ? until
+                    : Math.min(heard + KEEP_ALIVE, parked.isEmpty() ? NEVER : Math.max(until, again));
             case CONNECTING, ASKED, DECLARED -> NEVER;
         };
     }
@@ -225,7 +235,7 @@ final class Session {
             state = State.CONNECTING;
             return Optional.of(new Action.Connect());
         }
-        if (again <= now) {
+        if (greeted && again <= now && !parked.isEmpty()) {
             unpark();
         }
         if (!greeted || !isWaiting()) {
@@ -262,7 +272,7 @@ final class Session {
     void connected(long now) {
         state = State.IDLE;
         greeted = false;
-        answered = 0;
+        sayAllAgain();
         batch = Math.max(limits.declarations(), 1);
         until = now;
         countConnections++;
@@ -303,7 +313,7 @@ final class Session {
             return;
         }
         epoch = itsEpoch;
-        answered = 0;
+        sayAllAgain();
         if (!mayKnow) {
             taken -= entries.size();
             entries.values().removeIf(entry -> isEnd(entry.declaration));
@@ -342,6 +352,9 @@ final class Session {
             } else if (!isOther) {
                 refuse(now, number, refusal, chance);
             }
+        }
+        if (again == ANY_TIME) {
+            parking.reset();
         }
         if (outcome.rest().isPresent()) {
             until = now + backoff.take(chance);
@@ -387,10 +400,11 @@ final class Session {
         }
         Job job = jobs.get(entry.declaration.job());
         job.missing = NEVER;
-        parking.reset();
         if (thing.kind == Kind.SAMPLE) {
             job.things.remove(thing);
             remove(number);
+        } else if (thing.kind == Kind.START) {
+            follow(job);
         }
     }
 
@@ -402,37 +416,98 @@ final class Session {
         if (isMissing) {
             job.missing = Math.min(job.missing, now);
         }
-        if (isMissing && now - job.missing < LATE && thing.kind != Kind.SAMPLE) {
-            answered = number + 1;
-            backoff.reset();
-            parked.put(number, entries.remove(number));
-            if (again == NEVER) {
-                again = now + parking.take(chance);
-            }
+        boolean holds = thing != null && thing.kind != Kind.SAMPLE;
+        String why = "the controller refuses " + refusal.field() + ": " + refusal.reason();
+        if (holds && refusal.later()) {
+            note(why);
+            countLater += entry.later ? 0 : 1;
+            entry.later = true;
+            park(now, number, chance);
+        } else if (holds && isMissing && now - job.missing < LATE) {
+            park(now, number, chance);
         } else {
-            leaveOut(number, "the controller refuses " + refusal.field() + ": " + refusal.reason());
+            leaveOut(number, why);
         }
     }
 
-    /** What is parked is said again, after what waits. */
-    private void unpark() {
-        for (Entry entry : parked.values()) {
-            Declaration declaration = entry.declaration;
-            jobs.get(declaration.job()).things.put(thing(declaration), next);
-            // It was refused, so that nothing of it is known.
-            entry.first = next;
-            entries.put(next++, entry);
+    /** Parks what holds by an entry. */
+    private void park(long now, long number, double chance) {
+        answered = number + 1;
+        backoff.reset();
+        Entry entry = entries.remove(number);
+        if (thing(entry.declaration).kind == Kind.START) {
+            Job job = jobs.get(entry.declaration.job());
+            // Samples are of flows that are known.
+            Long sample = job.things.remove(Thing.SAMPLE);
+            if (sample != null) {
+                remove(sample);
+            }
+            for (long of : job.things.values()) {
+                Entry other = entries.containsKey(of) ? entries.remove(of) : parked.remove(of);
+                if (other != null) {
+                    behind.put(of, other);
+                }
+            }
         }
+        parked.put(number, entry);
+        if (again == ANY_TIME) {
+            again = now + parking.take(chance);
+        }
+    }
+
+    /** All that holds waits, what was parked last. */
+    private void sayAllAgain() {
+        answered = 0;
+        again = ANY_TIME;
+        // A job before what belongs to it.
+        parked.values().forEach(this::sayLast);
         parked.clear();
-        again = NEVER;
+        behind.values().forEach(this::sayLast);
+        behind.clear();
+    }
+
+    /** What is parked waits, after all else: as much as the next request has room for. */
+    private void unpark() {
+        long waiting = entries.tailMap(answered).keySet().stream().limit(batch).count();
+        for (; waiting < batch && !parked.isEmpty(); waiting++) {
+            again = ANY_TIME;
+            sayLast(parked.pollFirstEntry().getValue());
+        }
+    }
+
+    /** What belongs to a job waits, for that was taken. */
+    private void follow(Job job) {
+        if (behind.isEmpty()) {
+            return;
+        }
+        for (Long number : job.things.values().stream().sorted().toList()) {
+            Entry entry = behind.remove(number);
+            if (entry != null) {
+                sayLast(entry);
+            }
+        }
+    }
+
+    /** What was parked, or behind what was, waits after all else. It was refused, so that nothing of it is known. */
+    private void sayLast(Entry entry) {
+        jobs.get(entry.declaration.job()).things.put(thing(entry.declaration), next);
+        entry.first = next;
+        entries.put(next++, entry);
+    }
+
+    /** Whether the start of a job is parked. */
+    private boolean isParked(String name) {
+        Job job = jobs.get(name);
+        Long start = job == null ? null : job.things.get(Thing.START);
+        return start != null && parked.containsKey(start);
     }
 
     /** Leaves out an entry that the controller refused. */
     private void leaveOut(long number, String why) {
         answered = number + 1;
         backoff.reset();
-        Declaration declaration = remove(number);
-        // It may have ended in the meantime, or the controller had forgotten what ends.
+        Declaration declaration = entries.containsKey(number) ? remove(number) : null;
+        // It may have ended in the meantime, or waits for its job; or the controller had forgotten what ends.
         Thing thing = declaration == null ? null : thing(declaration);
         if (thing == null) {
             return;
@@ -478,7 +553,7 @@ final class Session {
             List<Sample> known = new ArrayList<>(streams.samples());
             known.removeIf(sample -> {
                 Long number = job == null ? null : job.things.get(new Thing(Kind.FLOW, sample.flow()));
-                return number == null || parked.containsKey(number);
+                return number == null || !entries.containsKey(number);
             });
             if (!known.isEmpty() && state != State.LOST && state != State.CONNECTING) {
                 hold(new Streams(streams.job(), known), Thing.SAMPLE);
@@ -530,7 +605,8 @@ final class Session {
     private void hold(Declaration declaration, Thing thing) {
         Job job = jobs.get(declaration.job());
         Long before = job == null ? null : job.things.get(thing);
-        Entry replaced = before == null ? null : entries.getOrDefault(before, parked.get(before));
+        Entry replaced = before == null ? null
+                : entries.getOrDefault(before, parked.getOrDefault(before, behind.get(before)));
         if (replaced != null && replaced.declaration.equals(declaration)) {
             return;
         }
@@ -571,15 +647,23 @@ final class Session {
     }
 
     private void enter(Declaration declaration, long first) {
-        entries.put(next++, new Entry(declaration, first));
+        boolean waits = thing(declaration) != null && isParked(declaration.job());
+        (waits ? behind : entries).put(next++, new Entry(declaration, first));
         taken += weight(declaration);
     }
 
-    /** Takes an entry out; null where it isn't there any more. */
+    /** Takes an entry out, wherever it is; null where it isn't there any more. */
     private Declaration remove(long number) {
         Entry entry = entries.remove(number);
         if (entry == null) {
+            entry = behind.remove(number);
+        }
+        if (entry == null) {
             entry = parked.remove(number);
+            if (entry != null && parked.isEmpty()) {
+                again = ANY_TIME;
+                parking.reset();
+            }
         }
         if (entry == null) {
             return null;

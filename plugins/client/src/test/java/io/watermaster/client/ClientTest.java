@@ -81,7 +81,7 @@ class ClientTest {
                 }
                 untilTaken(client, 500);
                 assertEquals(jobs, stub.started());
-                assertEquals(new Account(500, 0, 0, 1, client.account().fault()), client.account());
+                assertEquals(new Account(500, 0, 0, 0, 1, client.account().fault()), client.account());
                 assertEquals("GET /v1/health HTTP/1.1", stub.requests.get(0).line());
                 assertTrue(thread("watermaster").isDaemon() && thread("watermaster-limit").isDaemon());
                 client.close(LONG);

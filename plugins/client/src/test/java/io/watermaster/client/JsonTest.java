@@ -145,9 +145,11 @@ class JsonTest {
     @Test
     void answers() throws IOException {
         Outcome outcome = Outcome.read(utf8("{\"taken\": 3, \"epoch\": 7, \"later\": {}, \"rest\": 5,"
-                + "\"refused\": [{\"index\": 1, \"field\": \"host\", \"reason\": \"unknown\"}]}"));
-        Outcome.Refused refused = new Outcome.Refused(1, "host", "unknown");
-        assertEquals(new Outcome(3, 7, List.of(refused), OptionalLong.of(5)), outcome);
+                + "\"refused\": [{\"index\": 1, \"field\": \"host\", \"reason\": \"unknown\"},"
+                + "{\"index\": 2, \"field\": \"flow\", \"reason\": \"many\", \"later\": true}]}"));
+        List<Outcome.Refused> refused = List.of(
+                new Outcome.Refused(1, "host", "unknown", false), new Outcome.Refused(2, "flow", "many", true));
+        assertEquals(new Outcome(3, 7, refused, OptionalLong.of(5)), outcome);
         outcome = Outcome.read(utf8("{\"taken\":3,\"epoch\":7}"));
         assertEquals(new Outcome(3, 7, List.of(), OptionalLong.empty()), outcome);
         assertEquals(7, Outcome.epoch(utf8("{\"epoch\":7,\"declared\":120}")));

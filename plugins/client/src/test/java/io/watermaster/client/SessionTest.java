@@ -43,10 +43,10 @@ class SessionTest {
     /** The model refuses it always. */
     private static final String UNWANTED_JOB = "\u0001\"";
     private static final String UNWANTED_FLOW = "3";
-    private static final Limits LIMITS = Limits.of(1 << 16);
+    static final Limits LIMITS = Limits.of(1 << 16);
 
     /** What holds by the meaning of the messages; as an application sees it, or a controller. */
-    private record Held(Map<String, Map<String, Declaration>> jobs) {
+    record Held(Map<String, Map<String, Declaration>> jobs) {
         Held() {
             this(new HashMap<>());
         }
@@ -83,6 +83,17 @@ class SessionTest {
             return Optional.empty();
         }
 
+        /** How much it is. */
+        int amount() {
+            return jobs.values().stream().mapToInt(held -> 1 + held.size()).sum();
+        }
+
+        Held copy() {
+            Held copy = new Held();
+            jobs.forEach((job, held) -> copy.jobs.put(job, new HashMap<>(held)));
+            return copy;
+        }
+
         /** What a session says that holds. */
         static Held of(Session session) {
             Held held = new Held();
@@ -112,9 +123,11 @@ class SessionTest {
     }
 
     /** A controller. */
-    private static final class Controller {
+    static final class Controller {
         long epoch = 1;
         Held held = new Held();
+        /** More than that it takes later. */
+        int room = Integer.MAX_VALUE;
 
         /** Looks at the first {@code budget} declarations at most. */
         Outcome declare(List<Declaration> said, int budget) {
@@ -122,9 +135,13 @@ class SessionTest {
             int lookedAt = Math.min(said.size(), budget);
             for (int index = 0; index < lookedAt; index++) {
                 Declaration declaration = said.get(index);
-                Optional<String> fault = isUnwanted(declaration) ? Optional.of("flow") : held.take(declaration);
-                if (fault.isPresent()) {
-                    refused.add(new Refused(index, fault.get(), "because"));
+                Held after = held.copy();
+                Optional<String> fault = isUnwanted(declaration) ? Optional.of("flow") : after.take(declaration);
+                boolean later = fault.isEmpty() && after.amount() > Math.max(room, held.amount());
+                if (fault.isPresent() || later) {
+                    refused.add(new Refused(index, fault.orElse("flow"), "because", later));
+                } else {
+                    held = after;
                 }
             }
             OptionalLong rest = lookedAt < said.size() ? OptionalLong.of(lookedAt) : OptionalLong.empty();
@@ -138,7 +155,7 @@ class SessionTest {
     }
 
     /** What becomes of one thing that the session wants. */
-    private enum Fate {
+    enum Fate {
         ANSWERED,
         /** After some declarations the application was too fast. */
         TOO_FAST,
@@ -156,7 +173,7 @@ class SessionTest {
     }
 
     /** A session, and the controller that there is. */
-    private static final class World {
+    static final class World {
         final Limits limits;
         /** Most declarations in a request that the controller reads. */
         final int most;
@@ -241,6 +258,7 @@ class SessionTest {
 
         /** Nothing more goes wrong until all has been said to the controller that there is. */
         void settle() {
+            controller.room = Integer.MAX_VALUE;
             now += KEEP_ALIVE;
             poll();
             for (int i = 0; i < 10_000; i++) {
@@ -264,18 +282,18 @@ class SessionTest {
         }
     }
 
-    private static Declaration request(String job, String flow, int port) {
+    static Declaration request(String job, String flow, int port) {
         return new FlowRequest(job, flow, new Endpoint("10.0.0.1", port), new Endpoint("10.0.0.2", 80),
                 OptionalLong.of(Long.MAX_VALUE));
     }
 
     /** A request with another size. */
-    private static Declaration sized(Declaration request, long size) {
+    static Declaration sized(Declaration request, long size) {
         FlowRequest said = (FlowRequest) request;
         return new FlowRequest(said.job(), said.flow(), said.source(), said.destination(), OptionalLong.of(size));
     }
 
-    private static Declaration sample(String job, String... flows) {
+    static Declaration sample(String job, String... flows) {
         return new Streams(job, Arrays.stream(flows)
                 .map(flow -> new Sample(flow, Long.MAX_VALUE, Long.MAX_VALUE, Long.MAX_VALUE)).toList());
     }
@@ -320,8 +338,8 @@ class SessionTest {
     private static Held history(World world, Random random, Runnable check) {
         Held application = new Held();
         for (int steps = random.nextInt(150); steps > 0; steps--) {
-            int draw = random.nextInt(25);
-            if (draw < 8 || draw >= 23) {
+            int draw = random.nextInt(26);
+            if (draw < 8 || draw >= 24) {
                 List<Declaration> said = draw < 8
                         ? List.of(declaration(random, "a", "b", UNWANTED_JOB)) : correction(world.session, random);
                 said.forEach(application::take);
@@ -338,9 +356,11 @@ class SessionTest {
                 }
             } else if (draw < 22) {
                 world.newController();
-            } else {
+            } else if (draw < 23) {
                 // Another controller answers on the same connection.
                 world.controller.startAnew();
+            } else {
+                world.controller.room = random.nextInt(8);
             }
             check.run();
         }
@@ -583,9 +603,9 @@ class SessionTest {
     /** What a controller that lies, or is of another kind, may answer: nothing is left out or counted. */
     @Test
     void anAnswerThatDoesNotAddUpIsALostConnection() {
-        Refused one = new Refused(1, "f", "r");
-        Refused two = new Refused(2, "f", "r");
-        Refused far = new Refused(Long.MAX_VALUE, "f", "r");
+        Refused one = new Refused(1, "f", "r", false);
+        Refused two = new Refused(2, "f", "r", false);
+        Refused far = new Refused(Long.MAX_VALUE, "f", "r", false);
         OptionalLong none = OptionalLong.empty();
         for (Outcome outcome : List.of(
                 new Outcome(0, 1, List.of(), none),

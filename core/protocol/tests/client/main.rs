@@ -2,6 +2,8 @@
 //! histories of declarations, lost connections, lost answers, refusals, and new epochs.
 #![allow(clippy::unwrap_used)] // a test may panic
 
+mod later;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -70,6 +72,11 @@ impl Held {
         }
     }
 
+    /// How much it is.
+    fn amount(&self) -> usize {
+        self.0.values().map(|held| 1 + held.len()).sum()
+    }
+
     /// What a client says that holds.
     fn of(client: &Client) -> Self {
         let mut held = Self::default();
@@ -108,6 +115,8 @@ struct Controller {
     held: Held,
     /// Most declarations in a request.
     most: usize,
+    /// More than that it takes later.
+    room: usize,
 }
 
 impl Controller {
@@ -122,11 +131,15 @@ impl Controller {
                 outcome.rest = Some(index);
                 break;
             }
-            if is_unwanted(declaration) || !self.held.take(declaration) {
-                let (field, reason, later) = ("flow".into(), "because".into(), false);
-                outcome.refused.push(RefusedDeclaration { index, field, reason, later });
-            } else {
+            let mut held = self.held.clone();
+            let is_right = !is_unwanted(declaration) && held.take(declaration);
+            let later = is_right && held.amount() > self.room.max(self.held.amount());
+            if is_right && !later {
+                self.held = held;
                 outcome.taken += 1;
+            } else {
+                let (field, reason) = ("flow".into(), "because".into());
+                outcome.refused.push(RefusedDeclaration { index, field, reason, later });
             }
         }
         Some(outcome)
@@ -163,6 +176,8 @@ enum Step {
     NewController,
     /// Another controller answers on the same connection.
     Replaced,
+    /// The controller has room for so much.
+    Room(usize),
     Pass(u64),
 }
 
@@ -177,7 +192,7 @@ struct World {
 
 impl World {
     fn new(limits: Limits, most: usize) -> Self {
-        let controller = Controller { epoch: 1, held: Held::default(), most };
+        let controller = Controller { epoch: 1, held: Held::default(), most, room: usize::MAX };
         let (application, client) = (Held::default(), Client::new(limits));
         Self { application, client, controller, now: Time::ZERO, limits }
     }
@@ -269,12 +284,14 @@ impl World {
                 self.controller.epoch += 1;
                 self.controller.held = Held::default();
             }
+            Step::Room(room) => self.controller.room = room,
             Step::Pass(ms) => self.now += Span::from_millis(ms),
         }
     }
 
     /// Nothing more goes wrong until all has been said to the controller that there is.
     fn settle(&mut self) {
+        self.controller.room = usize::MAX;
         self.now += KEEP_ALIVE;
         self.poll(Fate::Answered);
         for _ in 0..10_000 {
@@ -381,6 +398,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<bool>().prop_map(Step::Break),
         1 => Just(Step::NewController),
         1 => Just(Step::Replaced),
+        1 => (0..8usize).prop_map(Step::Room),
     ]
 }
 
