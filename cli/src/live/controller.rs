@@ -38,9 +38,9 @@ pub(crate) struct Controller {
 impl Controller {
     pub(crate) fn execute(self) -> Result<(), Failure> {
         if self.check {
-            let but = ::controller::check(&self.config).map_err(refused)?;
-            let but = but.map(|why| format!(", but {why}")).unwrap_or_default();
-            return crate::failure::print(&format!("the configuration is good{but}\n"));
+            let notes = ::controller::check(&self.config).map_err(refused)?;
+            let notes: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
+            return crate::failure::print(&format!("the configuration is good\n{notes}"));
         }
         let settings =
             ::controller::settings::Settings::load(&self.config).map_err(Failure::misused)?;

@@ -309,3 +309,11 @@ pub fn shows(folder: &Path, who: &str) -> Arc<ClientConfig> {
     };
     Arc::new(tls::client(&files).unwrap())
 }
+
+/// Has the authority revoke one of the certificates in `folder`.
+pub fn revoke(folder: &Path, file: &str) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_watermaster"));
+    let made = command.args(["certs", "--directory"]).arg(folder).args(["--revoke", file]);
+    let made = made.output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}

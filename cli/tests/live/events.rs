@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use testing::wait::settled;
 
-use crate::daemon::{Agent, Daemon, SMSF, TLS, certificates, config, declare, get};
+use crate::daemon::{Agent, Daemon, SMSF, TLS, certificates, config, declare, get, revoke};
 
 #[tokio::test]
 async fn who_comes_goes_and_is_refused_is_told() {
@@ -69,14 +69,7 @@ async fn who_follows_with_a_certificate_that_is_revoked_ends() {
         .find(|line| line.as_ref().unwrap().contains("controller ready"))
         .expect("it ends")
         .unwrap();
-    let revoke = daemon.command(&[
-        "certs",
-        "--directory",
-        certs.to_str().unwrap(),
-        "--revoke",
-        "viewer-eyes.crt",
-    ]);
-    assert!(revoke.status.success(), "{}", String::from_utf8_lossy(&revoke.stderr));
+    revoke(&certs, "viewer-eyes.crt");
     daemon.signal("-HUP");
     let line = daemon.hears("connection ended");
     assert_eq!(line["by"], "viewer eyes", "{line}");

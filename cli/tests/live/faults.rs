@@ -341,10 +341,42 @@ fn a_check_loads_what_a_start_loads() {
     assert!(good.status.success(), "{}", String::from_utf8_lossy(&good.stderr));
     let idle = tried(&config("[policy]\nname = \"syn\"\n"), &["--check"]);
     let said = String::from_utf8(idle.stdout).unwrap();
-    assert!(
-        said.ends_with("good, but policy syn: nothing enforces timeslots outside a simulation\n"),
-        "{said}"
-    );
+    let note = "note: policy syn: nothing enforces timeslots outside a simulation\n";
+    assert_eq!(said, format!("the configuration is good\n{note}"));
+}
+
+/// Peers prove who they are, and nothing says what each may do.
+#[test]
+fn who_may_do_everything_is_noted_by_a_check_and_a_start() {
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    certificates(&folder.path().join("certs"), &[]);
+    let file = folder.path().join("controller.toml");
+    let (application, agent) =
+        ("any application with a certificate", "any agent with a certificate");
+    let open = config(&format!("{TLS}{SMSF}"));
+    let bind = |hosts| open.replacen("[[host]]\n", "[[host]]\nagent = \"a\"\n", hosts);
+    let tenant = "[[tenant]]\napplication = \"web\"\nhosts = [\"h0\"]\n";
+    let all = Some(" may act for h0 (and 2 more)");
+    for (config, declares, acts) in [
+        (open.clone(), true, all),
+        (bind(3), true, None),
+        (format!("{open}{tenant}"), false, all),
+        (bind(3) + tenant, false, None),
+        (bind(1) + tenant, false, Some(" may act for h1 (and 1 more)")),
+        (config(SMSF), false, None),
+    ] {
+        std::fs::write(&file, config).unwrap();
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_watermaster"));
+        let checked = command.args(["controller", "--check", "--config"]).arg(&file).output();
+        let said = String::from_utf8(checked.unwrap().stdout).unwrap();
+        assert!(said.starts_with("the configuration is good\n"), "{said}");
+        let found = said.split_once(agent).and_then(|(_, rest)| rest.split_once(';'));
+        let found = (said.contains(application), found.map(|(whose, _)| whose));
+        assert_eq!(found, (declares, acts), "{said}");
+    }
+    let mut daemon = Daemon::start_in(folder, &open);
+    daemon.hears(application);
+    daemon.hears(agent);
 }
 
 /// So does an agent's.

@@ -1,5 +1,6 @@
 //! What no honest peer sends.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use protocol::agent::{Command, Commands, PortCount, Report};
@@ -7,8 +8,12 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use units::Bytes;
+use wire::client::{Address, Client, connect};
 
-use crate::daemon::{Agent, Daemon, PATIENCE, SMSF, TLS, certificates, config, declare};
+use crate::daemon::{
+    Agent, Daemon, PATIENCE, SMSF, TLS, certificates, config, declare, get, shows,
+};
+use crate::switch::model;
 
 const HOST: &[(&str, &str)] = &[("h0", "10.0.0.1")];
 
@@ -70,10 +75,43 @@ async fn an_agent_that_talks_nonsense_is_cut_off_alone() {
     assert_eq!(status.await["agents"][0]["identity"], "h1");
 }
 
+/// However many connect to either port, and never say who they are.
+#[tokio::test]
+async fn who_says_nothing_keeps_nobody_out() {
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    let certs = folder.path().join("certs");
+    certificates(&certs, &["--operator", "me", "--switch", "s0"]);
+    // Fewer places than are silent.
+    let config = config(&format!("{TLS}[limits]\nconnections = 100\n{SMSF}"))
+        .replace("openflow =", "openflow_tls =");
+    for is_openflow in [false, true] {
+        let daemon = Daemon::start_in(Arc::clone(&folder), &config);
+        let (http, openflow) = (daemon.http.clone(), daemon.openflow.clone().unwrap());
+        let mut silent = Vec::new();
+        for _ in 0..300 {
+            let port = if is_openflow { &openflow } else { &http };
+            silent.push(TcpStream::connect(port).await.unwrap());
+        }
+        let is_told = |status: &serde_json::Value| {
+            let mut problems = status["problems"].as_array().unwrap().iter();
+            problems.any(|one| one.as_str().unwrap().contains("had not proved who they are"))
+        };
+        daemon.until("/v1/status", is_told).await;
+        let (operator, switch) = (shows(&certs, "operator-me"), shows(&certs, "switch-s0"));
+        let mut operator = Client::connect(&Address::Tls(http), Some(&operator)).await.unwrap();
+        assert!(is_told(&get(&mut operator, "/v1/status").await));
+        let switch = connect(&Address::Tls(openflow), Some(&switch)).await.unwrap();
+        let switch = tokio::spawn(model(switch));
+        daemon.until("/v1/status", |status| status["switches"][0]["connected"] == true).await;
+        switch.abort();
+        drop(silent);
+    }
+}
+
 /// Whoever fails to prove who it is, as fast as it can, at either port.
 #[tokio::test]
 async fn who_can_not_prove_who_it_is_fills_no_log() {
-    let folder = std::sync::Arc::new(tempfile::tempdir().unwrap());
+    let folder = Arc::new(tempfile::tempdir().unwrap());
     certificates(&folder.path().join("certs"), &[]);
     let config = config(&format!("{TLS}{SMSF}")).replace("openflow =", "openflow_tls =");
     let daemon = Daemon::start_in(folder, &config);

@@ -1,14 +1,18 @@
 //! Switches: the model over TCP, and Open vSwitch where it is installed.
 
+use std::sync::Arc;
+
 use openflow::{Config, Message, Side};
+use tempfile::TempDir;
 use testing::openflow::Connected;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::timeout;
 use wire::client::{Address, connect};
 
-use crate::daemon::{Daemon, SMSF, certificates, config, shows};
+use crate::daemon::{Daemon, PATIENCE, SMSF, TLS, certificates, config, revoke, shows};
 
 /// The model at the end of a real connection, until that ends.
-async fn model(mut stream: Box<dyn wire::Stream>) -> std::io::Result<usize> {
+pub async fn model(mut stream: Box<dyn wire::Stream>) -> std::io::Result<usize> {
     let clock = wire::clock::Clock::start();
     let switch = testing::openflow::switch(0xaa, 254, 3);
     let mut end = Connected::new(switch, Config::new(Side::Switch), clock.now());
@@ -47,16 +51,19 @@ async fn a_switch_is_set_up_and_again_after_it_comes_back() {
     }
 }
 
+/// A controller to whom switches have to prove who they are.
+fn start(folder: &Arc<TempDir>, tls: &str) -> Daemon {
+    let config = config(&format!("{tls}{SMSF}")).replace("openflow =", "openflow_tls =");
+    Daemon::start_in(Arc::clone(folder), &config)
+}
+
 /// The key of one switch doesn't open the place of another.
 #[tokio::test]
 async fn a_switch_with_the_certificate_of_another_is_refused() {
-    let folder = std::sync::Arc::new(tempfile::tempdir().unwrap());
+    let folder = Arc::new(tempfile::tempdir().unwrap());
     let certs = folder.path().join("certs");
     certificates(&certs, &["--switch", "s0", "--switch", "rogue"]);
-    let tls = "[tls]\nca = \"certs/ca.crt\"\ncertificate = \"certs/controller-main.crt\"\n\
-               key = \"certs/controller-main.key\"\n";
-    let config = config(&format!("{tls}{SMSF}")).replace("openflow =", "openflow_tls =");
-    let mut daemon = Daemon::start_in(folder, &config);
+    let mut daemon = start(&folder, TLS);
     let address = Address::Tls(daemon.openflow.clone().unwrap());
     let shown = shows(&certs, "switch-rogue");
     model(connect(&address, Some(&shown)).await.unwrap()).await.unwrap();
@@ -77,4 +84,53 @@ async fn a_switch_with_the_certificate_of_another_is_refused() {
             break;
         }
     }
+}
+
+/// Though its name is a switch's.
+#[tokio::test]
+async fn who_is_no_switch_is_refused_where_switches_connect() {
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    let certs = folder.path().join("certs");
+    let roles = ["agent", "application", "operator", "viewer"];
+    let options = roles.map(|role| format!("--{role}"));
+    let all: Vec<&str> = options.iter().flat_map(|option| [option.as_str(), "s0"]).collect();
+    certificates(&certs, &all);
+    for role in roles {
+        // The first refusal of each daemon is told at once.
+        let mut daemon = start(&folder, TLS);
+        let address = Address::Tls(daemon.openflow.clone().unwrap());
+        let shown = shows(&certs, &format!("{role}-s0"));
+        let ended = timeout(PATIENCE, model(connect(&address, Some(&shown)).await.unwrap())).await;
+        // Closed or reset: it ends.
+        let _ = ended.expect("it is taken for a switch");
+        let said = daemon.hears("switch connection ended");
+        assert_eq!(said["reason"], format!("{role} s0 is no switch"));
+        let status = daemon.get("/v1/status").await;
+        assert_eq!(status["switches"][0]["connected"], false, "{role}");
+    }
+}
+
+/// Where it is connected, and it doesn't get in again.
+#[tokio::test]
+async fn a_switch_whose_certificate_is_revoked_is_cut_off_at_a_reload() {
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    let certs = folder.path().join("certs");
+    certificates(&certs, &["--switch", "s0", "--crl"]);
+    let mut daemon = start(&folder, &TLS.replace("[tls]\n", "[tls]\ncrl = \"certs/ca.crl\"\n"));
+    let address = Address::Tls(daemon.openflow.clone().unwrap());
+    let shown = shows(&certs, "switch-s0");
+    let switch = tokio::spawn(model(connect(&address, Some(&shown)).await.unwrap()));
+    let is = |wanted: bool| {
+        move |status: &serde_json::Value| status["switches"][0]["connected"] == wanted
+    };
+    daemon.until("/v1/status", is(true)).await;
+    revoke(&certs, "switch-s0.crt");
+    daemon.signal("-HUP");
+    let said = daemon.hears("switch connection ended");
+    assert_eq!(said["reason"], "its certificate has been revoked");
+    let _ = timeout(PATIENCE, switch).await.expect("it stays");
+    daemon.until("/v1/status", is(false)).await;
+    let again = timeout(PATIENCE, model(connect(&address, Some(&shown)).await.unwrap())).await;
+    let _ = again.expect("it gets in again");
+    daemon.until("/v1/status", is(false)).await;
 }

@@ -11,7 +11,7 @@ use units::{Rate, Span};
 use wire::client::{Address, Client};
 
 use crate::daemon::{
-    Agent, Daemon, PATIENCE, SMSF, TLS, certificates, config, declare, get, shows,
+    Agent, Daemon, PATIENCE, SMSF, TLS, certificates, config, declare, get, revoke, shows,
 };
 
 fn start() -> Daemon {
@@ -460,12 +460,4 @@ async fn a_revoked_certificate_is_cut_off_at_a_reload() {
         daemon.signal("-HUP");
         daemon.until("/v1/status", |status| is_told(status) == failed).await;
     }
-}
-
-fn revoke(certs: &Path, file: &str) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_watermaster"));
-    let made =
-        command.args(["certs", "--directory"]).arg(certs).arg("--revoke").arg(certs.join(file));
-    let made = made.output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }

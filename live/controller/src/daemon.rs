@@ -1,5 +1,6 @@
 //! The daemon as a whole: start, reload, end.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -64,28 +65,53 @@ pub enum StartError {
 }
 
 /// Loads what a start loads, configuration and certificates, and makes the machine; peers would take the certificate.
-/// It takes neither
-/// state nor addresses and writes nothing. Returned is why the policy would have
-/// no effect, if so.
+/// It takes neither state nor addresses and writes nothing. Returned is what a controller starts with, and nobody may
+/// have meant.
 ///
 /// # Errors
 /// A controller can't start with it.
-pub fn check(path: &Path) -> Result<Option<String>, StartError> {
+pub fn check(path: &Path) -> Result<Vec<String>, StartError> {
     let settings = Settings::load(path)?;
     settings.tls.as_ref().map(tls::server).transpose()?;
     if let Some(files) = &settings.tls {
         tls::check(files, identity::Role::Controller, None)?;
     }
     settings.election.as_ref().map(election::store).transpose()?;
-    let policy = settings.control.policy_name.clone();
+    let notes = notes(&settings);
     Controller::new(settings.control, 1, Time::ZERO)?;
-    Ok(no_effect(&policy))
+    Ok(notes)
 }
 
-/// Why a policy would have no effect, if so.
-fn no_effect(policy: &str) -> Option<String> {
-    let why = policy::find(policy).ok().and_then(policy::Descriptor::why_not_live)?;
-    Some(format!("policy {policy}: {why}"))
+/// What a controller starts with, and nobody may have meant: a policy without effect, and peers that prove who they are
+/// where nothing says what each may do.
+fn notes(settings: &Settings) -> Vec<String> {
+    let control = &settings.control;
+    let policy = &control.policy_name;
+    let why = policy::find(policy).ok().and_then(policy::Descriptor::why_not_live);
+    let mut notes: Vec<String> =
+        why.into_iter().map(|why| format!("policy {policy}: {why}")).collect();
+    if settings.tls.is_none() || settings.listen.http.is_none() {
+        return notes;
+    }
+    if control.tenants.is_empty() {
+        let open = "any application with a certificate may declare flows of all hosts; grant each its own by a \
+                    [[tenant]]";
+        notes.push(open.to_owned());
+    }
+    let bound: BTreeSet<&str> = control.acting.iter().map(|(node, _)| node.as_str()).collect();
+    let hosts = control.hosts.iter().map(|host| &*control.topology.nodes()[host.node.index()].name);
+    let mut open = hosts.filter(|host| !bound.contains(host));
+    if let Some(first) = open.next() {
+        let more = match open.count() {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        notes.push(format!(
+            "any agent with a certificate may act for {first}{more}; name the one that does, by agent = \"NAME\", in \
+             the [[host]] of each"
+        ));
+    }
+    notes
 }
 
 /// Runs a controller until SIGTERM or SIGINT; SIGHUP has it read its configuration again.
@@ -115,7 +141,7 @@ pub async fn run(
     let listeners = Listeners::bind(&settings).await?;
     let socket = Socket(settings.listen.socket.clone());
     let kept = Kept::of(&settings);
-    let policy = settings.control.policy_name.clone();
+    let (policy, told) = (settings.control.policy_name.clone(), notes(&settings));
     let mut source = Source::of(path, &settings);
     let measures = Arc::new(Measures::noting(journal));
     measures.set_certificates(ends);
@@ -140,7 +166,7 @@ pub async fn run(
         socket = %socket.0.display(),
         "controller ready"
     );
-    warn_of(&policy);
+    warn_of(&told);
     ready();
 
     loop {
@@ -149,7 +175,7 @@ pub async fn run(
             _ = interrupt.recv() => break,
             _ = hangup.recv() => {
                 match reload(path, &ground.certificates, &term.hub).await {
-                    Ok((fresh, policy, read)) => {
+                    Ok((fresh, policy, told, read)) => {
                         source = read;
                         ground.measures.reloaded(None);
                         match kept.differs(&fresh)[..] {
@@ -160,7 +186,7 @@ pub async fn run(
                                 "configuration read again; some changes need a restart"
                             ),
                         }
-                        warn_of(&policy);
+                        warn_of(&told);
                     }
                     Err(error) => {
                         tracing::error!(%error, "configuration kept as it was");
@@ -434,10 +460,9 @@ impl Term {
     }
 }
 
-/// Warns of a policy without effect.
-fn warn_of(policy: &str) {
-    if let Some(why) = no_effect(policy) {
-        tracing::warn!("{why}");
+fn warn_of(notes: &[String]) {
+    for note in notes {
+        tracing::warn!("{note}");
     }
 }
 
@@ -564,7 +589,7 @@ async fn reload(
     path: &Path,
     certificates: &RwLock<Option<Arc<ServerConfig>>>,
     hub: &Hub,
-) -> Result<(Kept, String, Source), StartError> {
+) -> Result<(Kept, String, Vec<String>, Source), StartError> {
     let settings = Settings::load(path)?;
     if let Some(files) = &settings.tls {
         let (fresh, revoked) = (Arc::new(tls::server(files)?), tls::revoked(files)?);
@@ -576,9 +601,9 @@ async fn reload(
     }
     hub.set_bounds(settings.bounds);
     let kept = Kept::of(&settings);
-    let policy = settings.control.policy_name.clone();
+    let (policy, told) = (settings.control.policy_name.clone(), notes(&settings));
     let source = Source::of(path, &settings);
     // One that follows has no machine.
     let _ = hub.tell(&hub.operators, Event::Reload(Box::new(settings))).await;
-    Ok((kept, policy, source))
+    Ok((kept, policy, told, source))
 }

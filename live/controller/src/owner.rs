@@ -604,6 +604,73 @@ pub(crate) mod tests {
         running.await.unwrap();
     }
 
+    fn tenants(names: [&str; 2]) -> [Arc<Tenant>; 2] {
+        let tenants = Tenants::new(0);
+        names.map(|name| tenants.of(Who::Application(name.into())))
+    }
+
+    /// Two who have asked before the machine begins. Whose questions are longer than a turn, and there first, has its
+    /// second one answered once the other has had as much, by what the machine itself has charged.
+    #[test]
+    fn who_takes_long_waits_for_who_asks_for_little() {
+        let (both, cost) = (tenants(["long", "short"]), TURN * 2);
+        let mut owner = owner();
+        let (tell, told) = std::sync::mpsc::channel();
+        for who in [0_usize, 1] {
+            for _ in 0..4 {
+                let (tell, tenants) = (tell.clone(), both.clone());
+                let ask = move |_: &Answers<'_>| {
+                    tell.send((who, tenants.map(|tenant| tenant.busy()))).unwrap();
+                    if who == 0 {
+                        std::thread::sleep(cost);
+                    }
+                };
+                owner.queue.push(&both[who], (Event::Ask(Box::new(ask)), None), false);
+            }
+        }
+        while !owner.queue.is_empty() {
+            owner.turn();
+        }
+        let served: Vec<(usize, [Duration; 2])> = told.try_iter().collect();
+        assert_eq!((served[0].0, served[1].0), (0, 1), "{served:?}");
+        let mut left = [4, 4];
+        for &(who, busy) in &served {
+            let other = 1 - who;
+            assert!(left[other] == 0 || busy[who] <= busy[other], "{served:?}");
+            left[who] -= 1;
+        }
+        assert_eq!(left, [0, 0]);
+        assert!(both[0].busy() >= cost * 4, "{:?}", both[0].busy());
+    }
+
+    #[test]
+    fn what_is_decided_costs_those_who_were_taken_in() {
+        let both = tenants(["a", "b"]);
+        let mut owner = owner();
+        let took = [3, 1].map(Duration::from_secs);
+        owner.served = both.iter().cloned().zip(took).collect();
+        owner.share(Duration::from_secs(8));
+        assert_eq!(both.map(|tenant| tenant.busy()), [6, 2].map(Duration::from_secs));
+    }
+
+    #[test]
+    fn a_long_request_lets_others_go_between_its_declarations() {
+        let [long, short] = tenants(["long", "short"]);
+        let mut owner = owner();
+        let declared = (0..1_000).map(|job| Ok(Declaration::JobStart { job: job.to_string() }));
+        let (answer, mut answered) = oneshot::channel();
+        let request = Request::new("long".into(), declared.collect(), answer);
+        owner.queue.push(&long, (Event::Declared(request), None), false);
+        let (look, mut looked) = oneshot::channel();
+        let ask = move |answers: &Answers<'_>| look.send(answers.counters().declarations).unwrap();
+        owner.queue.push(&short, (Event::Ask(Box::new(ask)), None), false);
+        while !owner.queue.is_empty() {
+            owner.turn();
+        }
+        assert_eq!(looked.try_recv(), Ok(SOME as u64));
+        assert_eq!(answered.try_recv().map(|outcome| outcome.taken), Ok(1_000));
+    }
+
     /// How many agents the machine of these events believes in, a turn after the last of them.
     async fn agents_after(events: Vec<Event>) -> usize {
         let (tell, heard) = mpsc::channel(8);

@@ -142,3 +142,44 @@ pub(crate) fn mark(name: &str) -> Result<Mark, Error> {
         None => Mark::By(String::new()),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use testing::wait::{eventually, settled};
+
+    use super::*;
+
+    /// Where `run_until_killed` has its command write which process it is.
+    const NOTE: &str = "WATERMASTER_TEST_NOTE";
+
+    /// What `a_command_ends_with_whoever_runs_it` kills.
+    #[test]
+    #[ignore = "started by a_command_ends_with_whoever_runs_it"]
+    fn run_until_killed() {
+        let note = std::env::var(NOTE).expect("started with a place");
+        run("sh", &["-c", "echo $$ >\"$0\"; exec sleep 600", &note], "").unwrap();
+    }
+
+    /// What is left of a killed `lab up` would make what nobody removes.
+    #[test]
+    fn a_command_ends_with_whoever_runs_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let note = folder.path().join("note");
+        let mut runner = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "namespace::tests::run_until_killed"])
+            .env(NOTE, &note)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let noted = || std::fs::read_to_string(&note).ok()?.trim().parse::<u32>().ok();
+        let command = settled(noted, Option::is_some);
+        runner.kill().unwrap(); // SIGKILL
+        runner.wait().unwrap();
+        let command = PathBuf::from(format!("/proc/{}/cmdline", command.expect("it never ran")));
+        // Nobody may have asked how it ended: then it has no words any more.
+        let is_over = || std::fs::read(&command).unwrap_or_default().is_empty();
+        assert!(eventually(is_over), "{} is there", command.display());
+    }
+}

@@ -105,7 +105,7 @@ function show(): void {
   const part = (one: Link) => (one.up ? (one.measured ?? 0) / Math.max(1, one.capacity) : 2);
   links.show([...view.links].sort((a, b) => part(b) - part(a)));
   const chosen = link === null ? undefined : view.links.find((one) => one.from === link?.from && one.to === link?.to);
-  say(byId("chosen"), chosen === undefined ? "" : `${chosen.from} → ${chosen.to}: ${rate(chosen.measured)} of ${rate(chosen.capacity)}, ${chosen.up && chosen.measured === null ? "not measured" : words[load(chosen)]}; ${count(chosen.flows)} flows, given ${rate(chosen.limited)} in all.`);
+  say(byId("chosen"), chosen === undefined ? "" : `${chosen.from} → ${chosen.to}: ${rate(chosen.measured)} of ${rate(chosen.capacity)}, ${chosen.up && chosen.measured === null ? "not measured" : words[load(chosen)]}; ${count(chosen.flows)} flows, ${chosen.limited === 0 ? "no limits" : `given ${rate(chosen.limited)} in all`}.`);
   document.querySelectorAll("#network .chosen").forEach((line) => line.classList.remove("chosen"));
   if (chosen !== undefined) {
     const number = view.links.indexOf(chosen);

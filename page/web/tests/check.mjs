@@ -60,6 +60,17 @@ await test("live: network, applications, flows and their terms", async () => {
   assert.deepEqual(page.wrong, []);
 });
 
+await test("live: a link without limits has none, not 0 bit/s", async () => {
+  const page = await open(live.url);
+  await page.waitForSelector("#links .rows button");
+  const told = await page.evaluate(() => [...document.querySelectorAll("#links .rows button")].map((button) => {
+    button.click();
+    return document.querySelector("#chosen").textContent;
+  }));
+  assert.ok(told.some((text) => text.endsWith("flows, no limits.")), told.join("\n"));
+  assert.ok(!told.some((text) => text.includes("given 0 bit/s")), told.join("\n"));
+});
+
 await test("live: what others say is text", async () => {
   const page = await open(live.url);
   await page.waitForFunction(() => document.querySelectorAll("#flows .row button").length >= 2);

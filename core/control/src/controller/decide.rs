@@ -190,7 +190,7 @@ impl Controller {
         let at = self.view.start(link);
         let caps = self.caps_in_force(link, id);
         if caps.is_some() && flow.scale.is_none() {
-            return true; // Without its scale the header can't be written: it waits for that.
+            return false; // Without its scale the header can't be written: it waits for that.
         }
         let does =
             caps.zip(flow.scale).and_then(|(caps, shift)| self.cap_entry(link, &caps, shift));

@@ -600,14 +600,26 @@ fn a_switch_caps_the_window_of_each_flow_once_its_scale_is_seen() {
     let shape = Shape::racks(3);
     let mut rig = Rig::new(&shape, shape.config("sab", named("sab"), true), 1);
     (0..2).for_each(|switch| rig.connect(switch));
+    let counted = |rig: &Rig| {
+        let counters = rig.controller.counters();
+        (counters.directives, counters.directives_unenforced)
+    };
     for (count, port) in [(1, 1000_u16), (2, 1001)] {
+        let before = counted(&rig);
         rig.send(0, segment(0, 3, port, 2, 0));
         assert_eq!(capping(&rig, 0), count - 1);
+        let waiting = counted(&rig);
+        let (said, unenforced) = (waiting.0 - before.0, waiting.1 - before.1);
+        assert!(said > 0 && unenforced == said, "{unenforced} of {said} are enforced by nobody");
         accept(&mut rig, port);
         assert_eq!(capping(&rig, 0), count);
+        assert_eq!(counted(&rig), waiting);
     }
+    let before = counted(&rig);
     rig.send(0, segment(0, 3, 1001, 17, 0));
     assert_eq!(capping(&rig, 0), 1, "an entry ends with its flow");
+    let after = counted(&rig);
+    assert!(after.0 > before.0 && after.1 == before.1, "the other's scale is known");
     rig.reload(Change { policy: Some(("tcp".into(), named("tcp"))), ..Change::default() });
     assert_eq!(capping(&rig, 0), 0, "and with the policy that wanted it");
 }
