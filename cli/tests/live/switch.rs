@@ -1,11 +1,14 @@
 //! Switches: the model over TCP, and Open vSwitch where it is installed.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use openflow::{Config, Message, Side};
 use tempfile::TempDir;
 use testing::openflow::Connected;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpSocket;
 use tokio::time::timeout;
 use wire::client::{Address, connect};
 
@@ -133,4 +136,24 @@ async fn a_switch_whose_certificate_is_revoked_is_cut_off_at_a_reload() {
     let again = timeout(PATIENCE, model(connect(&address, Some(&shown)).await.unwrap())).await;
     let _ = again.expect("it gets in again");
     daemon.until("/v1/status", is(false)).await;
+}
+
+/// As behind a rack that loses its power.
+#[tokio::test]
+async fn the_log_tells_of_each_machine_whose_switch_goes_at_once_with_others() {
+    let mut daemon = Daemon::start(&config(SMSF));
+    let listens: SocketAddr = daemon.openflow.as_ref().unwrap().parse().unwrap();
+    let mut left: BTreeSet<String> = (2..12).map(|last| format!("127.0.0.{last}")).collect();
+    let mut open = Vec::new();
+    for machine in &left {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{machine}:0").parse().unwrap()).unwrap();
+        open.push(socket.connect(listens).await.unwrap());
+    }
+    drop(open);
+    while !left.is_empty() {
+        let said = daemon.hears("switch connection ended");
+        let from = said["from"].as_str().unwrap();
+        left.remove(from.split_once(':').unwrap().0);
+    }
 }

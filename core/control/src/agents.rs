@@ -216,6 +216,7 @@ impl Agents {
         let confirms = agent.confirms(report, cx.epoch);
         let budget = match report {
             Report::Congested { .. } => &mut agent.notices,
+            Report::Failed { .. } => &mut agent.failing,
             _ => &mut agent.budget,
         };
         if !confirms && !budget.take(cx.now, per_second) {

@@ -33,7 +33,8 @@ impl Backoff {
         Span::from_nanos(half + part)
     }
 
-    /// A connection has ended that stood for `span`: one that outlasted [`SILENCE`] was good.
+    /// A connection has ended that stood for `span`, from when it was made to the last word of its other end: one that
+    /// outlasted [`SILENCE`] was good.
     pub fn stood(&mut self, span: Span) {
         if span > SILENCE {
             self.reset();

@@ -17,7 +17,8 @@ use crate::delay::Delays;
 use crate::settings::{Interface, Settings};
 
 /// What to do about a namespace that was left out, or is gone.
-const NAMESPACE: &str = "make it with `ip netns add`: the agent ends then, to be started again; or remove it from the configuration";
+const NAMESPACE: &str = "remove its file with `ip netns delete` where one is left, make it with `ip netns add`: the agent ends then, to be \
+    started again; or remove it from the configuration";
 
 /// What is attached to the kernel.
 pub struct Actuator {
@@ -585,8 +586,14 @@ mod tests {
         assert_eq!((settings.hosts.len(), settings.ports.len()), (1, 1));
         let mut actuator = Actuator::start(&settings).unwrap();
         actuator.attach(&settings).unwrap();
+        // What the log says to do.
+        for (what, remedy) in [("delete", "`ip netns delete`"), ("add", "`ip netns add`")] {
+            assert!(said.contains(remedy), "{said}");
+            rig.ip(&["netns", what, &gone]);
+        }
+        assert!(matches!(actuator.stands(), Err(Error::Come(_))));
         actuator.stop();
-        fs::remove_file(&file).unwrap();
+        rig.ip(&["netns", "delete", &gone]);
         // The start itself says that none is there.
         drop(rig);
         leave_out(&mut settings);

@@ -153,12 +153,23 @@ pub async fn run(path: &Path) -> Result<(), StartError> {
 struct Connection {
     lines: Lines<BufReader<ReadHalf<Exchange>>>,
     outgoing: Outgoing<WriteHalf<Exchange>>,
+    /// When it was made, and when the controller said something last.
+    since: Instant,
+    heard: Instant,
+}
+
+impl Connection {
+    /// How long there was a controller at its other end.
+    fn stood(&self) -> Span {
+        let stood = self.heard - self.since;
+        Span::from_nanos(u64::try_from(stood.as_nanos()).unwrap_or(u64::MAX))
+    }
 }
 
 /// Tells the controller the `last` there is to tell and that nothing is held any more, and waits a moment for it to close
 /// the connection.
 async fn leave(mut connection: Connection, last: Vec<Report>) {
-    let Connection { lines, outgoing } = &mut connection;
+    let Connection { lines, outgoing, .. } = &mut connection;
     let said = async {
         last.iter().chain([&Report::Left {}]).try_for_each(|report| outgoing.tell(report))?;
         loop {
@@ -188,15 +199,14 @@ async fn converse(
 ) -> kernel::Error {
     let mut backoff = Backoff::default();
     loop {
-        let began = Instant::now();
         let why = once(settings, config, host, open).await;
         host.disconnected();
         if let Some(lost) = host.lost() {
             return lost;
         }
-        *open = None;
-        let stood = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        backoff.stood(Span::from_nanos(stood));
+        if let Some(connection) = open.take() {
+            backoff.stood(connection.stood());
+        }
         let wait = backoff.wait(rand::rng().random());
         tracing::warn!(reason = why, "no connection to a controller; leases run out");
         host.meanwhile(tokio::time::sleep(duration(wait))).await;
@@ -222,7 +232,8 @@ async fn connect(
     let lines = Lines::new(BufReader::new(reader), LINE);
     let mut outgoing = Outgoing::new(writer, settings.openings);
     outgoing.tell(&host.hello(settings)).map_err(|error| error.to_string())?;
-    Ok(Connection { lines, outgoing })
+    let since = Instant::now();
+    Ok(Connection { lines, outgoing, since, heard: since })
 }
 
 /// One connection, which is `open` meanwhile, or was before; why it ended. Who cancels it can go on with that.
@@ -238,22 +249,26 @@ async fn once(
             Err(why) => return why,
         }
     }
-    let Some(Connection { lines, outgoing }) = open else { return GONE.to_owned() };
-    let mut moved = std::pin::pin!(settings.controllers.moved(config));
+    let Some(Connection { lines, outgoing, heard, .. }) = open else { return GONE.to_owned() };
+    let controllers = settings.controllers.clone();
+    let mut moved = std::pin::pin!(controllers.moved(config));
     let mut reports = Vec::new();
-    let mut heard = Instant::now();
     loop {
         if let Err(error) = reports.drain(..).try_for_each(|report| outgoing.tell(&report)) {
             return error.to_string();
         }
         tokio::select! {
-            next = timeout_at(heard + SILENCE, lines.next::<Said>()) => {
-                heard = Instant::now();
+            next = timeout_at(*heard + SILENCE, lines.next::<Said>()) => {
+                if let Ok(Ok(Some(_))) = next {
+                    *heard = Instant::now();
+                }
                 match next {
                     Ok(Ok(Some(Some(Said::Commands(commands))))) => {
                         if let Err(lapse) = host.obey(&commands, &mut reports) {
                             return lapse.to_string();
                         }
+                        // A reload may add others, which are asked then who leads.
+                        settings.controllers.led_under(commands.epoch);
                     }
                     Ok(Ok(Some(Some(Said::Closing(reason))))) => return format!("{CLOSED}: {reason}"),
                     Ok(Ok(Some(None))) => {}
@@ -286,9 +301,10 @@ mod tests {
 
     use protocol::agent::{Command, Commands};
     use testing::wait::{PATIENCE, eventually};
-    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
+    use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
     use units::Rate;
+    use wire::controllers::Controllers;
 
     use super::*;
     use crate::rig::{LEASE, Rig, commands};
@@ -364,6 +380,71 @@ mod tests {
             }
             heard = controller => panic!("it goes on: {heard:?}"),
         }
+        host.stop();
+    }
+
+    /// Else one whose machine is cut off, and which closes nothing, would hold it.
+    #[tokio::test]
+    async fn a_controller_that_a_reload_adds_is_asked_who_leads() {
+        let Some(rig) = Rig::new() else { return };
+        let (listener, mut settings) = listening(&rig).await;
+        let mut host = Host::start(&settings).unwrap();
+        let mut open = None;
+        let _leads = tokio::select! {
+            why = once(&mut settings, None, &mut host, &mut open) => panic!("{why}"),
+            controller = async {
+                let mut controller = Controller::accept(&listener).await;
+                controller.tell(&commands(1, true, vec![])).await;
+                assert_eq!(controller.hear().await, Some(Report::Applied { epoch: 1, sequence: 1 }));
+                controller
+            } => controller,
+        };
+        let (follower, other) = listening(&rig).await;
+        let both = [&settings, &other].map(|of| of.controllers.leader().clone());
+        assert!(settings.controllers.change(Controllers::new(both.to_vec()).unwrap()));
+        let answers = async {
+            let (mut stream, _) = follower.accept().await.unwrap();
+            let mut asked = [0; 1024];
+            let read = stream.read(&mut asked).await.unwrap();
+            let body = r#"{"epoch":2,"here":false}"#;
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+            stream.write_all((head + body).as_bytes()).await.unwrap();
+            (stream, String::from_utf8_lossy(&asked[..read]).into_owned())
+        };
+        let both = async { tokio::join!(once(&mut settings, None, &mut host, &mut open), answers) };
+        let (why, (_stream, asked)) = timeout(PATIENCE, both).await.expect("nobody is asked");
+        assert_eq!(why, "another controller leads");
+        assert!(asked.contains("after=1&"), "{asked}");
+        host.stop();
+    }
+
+    /// One that accepts connections and says nothing is not to be tried as often as one that begins.
+    #[tokio::test]
+    async fn a_connection_stood_until_its_controller_spoke_last() {
+        let Some(rig) = Rig::new() else { return };
+        let (listener, mut settings) = listening(&rig).await;
+        let mut host = Host::start(&settings).unwrap();
+        let mut open = None;
+        let mut controller = tokio::select! {
+            why = once(&mut settings, None, &mut host, &mut open) => panic!("{why}"),
+            controller = Controller::accept(&listener) => controller,
+        };
+        let connection = open.as_mut().unwrap();
+        assert_eq!(connection.stood(), Span::ZERO);
+        connection.since -= SILENCE;
+        tokio::select! {
+            why = once(&mut settings, None, &mut host, &mut open) => panic!("{why}"),
+            () = async {
+                controller.tell(&commands(1, true, vec![])).await;
+                assert_eq!(controller.hear().await, Some(Report::Applied { epoch: 1, sequence: 1 }));
+            } => {}
+        }
+        let connection = open.as_mut().unwrap();
+        assert!(connection.stood() > protocol::agent::SILENCE);
+        connection.heard = connection.since;
+        let why = once(&mut settings, None, &mut host, &mut open).await;
+        assert_eq!(why, "the controller is silent");
+        assert_eq!(open.unwrap().stood(), Span::ZERO);
         host.stop();
     }
 

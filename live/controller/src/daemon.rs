@@ -345,10 +345,10 @@ impl Ground {
         let recordings = settings.recorder.clone().map(Recordings::of);
         let clock = Clock::start();
         let measures = Arc::clone(&self.measures);
-        let recorder = settings.recorder.as_ref();
-        let recorder = recorder
-            .map(|wanted| Recorder::start(wanted, &settings, epoch, Arc::clone(&measures)))
-            .transpose()?;
+        let elected = matches!(role, Role::Leads { elected: Some(_), .. });
+        let start =
+            |wanted| Recorder::start(wanted, &settings, epoch, elected, Arc::clone(&measures));
+        let recorder = settings.recorder.as_ref().map(start).transpose()?;
         let (sender, events) = mpsc::channel(WAITING);
         let (changing, changes) = watch::channel(0);
         let led = (epoch, mandate);

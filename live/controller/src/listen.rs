@@ -30,13 +30,17 @@ pub type Certificates = Arc<RwLock<Option<Arc<ServerConfig>>>>;
 #[error("can't listen on {place}: {error}; {}", self.remedy())]
 pub struct ListenError {
     place: String,
+    is_path: bool,
     error: io::Error,
 }
 
 impl ListenError {
     fn remedy(&self) -> &'static str {
         match self.error.kind() {
-            io::ErrorKind::InvalidInput => "name a shorter path",
+            io::ErrorKind::InvalidInput if self.is_path => "name a shorter path",
+            io::ErrorKind::InvalidInput => {
+                "name an address of this machine; a link-local one takes the number of its interface: [fe80::1%2]:7443"
+            }
             io::ErrorKind::AddrNotAvailable => "name an address of this machine",
             _ => "is another controller running there?",
         }
@@ -57,7 +61,8 @@ pub enum Listener {
 /// It is taken, or not this machine's.
 pub async fn tcp(address: SocketAddr) -> Result<Listener, ListenError> {
     let listener = TcpListener::bind(address).await;
-    listener.map(Listener::Tcp).map_err(|error| ListenError { place: address.to_string(), error })
+    let wrong = |error| ListenError { place: address.to_string(), is_path: false, error };
+    listener.map(Listener::Tcp).map_err(wrong)
 }
 
 /// Listens on a path that its owner and group may use. A socket that a dead controller left is replaced.
@@ -65,7 +70,7 @@ pub async fn tcp(address: SocketAddr) -> Result<Listener, ListenError> {
 /// # Errors
 /// The path is taken by something else, or can't be made.
 pub fn unix(path: &Path) -> Result<Listener, ListenError> {
-    let wrong = |error| ListenError { place: path.display().to_string(), error };
+    let wrong = |error| ListenError { place: path.display().to_string(), is_path: true, error };
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(wrong)?;
     }
@@ -128,6 +133,15 @@ impl Listener {
 /// Where a connection comes from: over the network, or else the Unix socket.
 #[derive(Clone, Copy, Debug)]
 pub struct From(pub Option<SocketAddr>);
+
+impl From {
+    /// Whom the log tells apart from others of whom it tells the same: who has proved who it is, and where nobody
+    /// `proves` that, each machine. Strangers are one.
+    pub fn apart(self, proves: bool, by: Option<&str>) -> Option<String> {
+        let machine = self.0.filter(|_| !proves).map(|from| from.ip().to_string());
+        by.map(str::to_owned).or(machine)
+    }
+}
 
 impl std::fmt::Display for From {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -198,5 +212,31 @@ mod tests {
         assert!(refused.contains("is another controller running there?"), "{refused}");
         drop(first);
         assert!(unix(&path).is_ok(), "a dead controller's");
+    }
+
+    #[test]
+    fn the_log_tells_apart_who_is_known_and_machines_where_nobody_is() {
+        let [one, again, other] =
+            ["10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:1"].map(|at| From(at.parse().ok()));
+        assert_eq!(one.apart(false, None), again.apart(false, None));
+        assert_ne!(one.apart(false, None), other.apart(false, None));
+        assert_eq!((one.apart(true, None), other.apart(true, None)), (None, None), "strangers");
+        let who = |from: From| from.apart(true, Some("switch s1"));
+        assert_eq!(who(one), who(other));
+        assert_ne!(who(one), one.apart(true, Some("switch s2")));
+    }
+
+    #[tokio::test]
+    async fn a_path_that_is_too_long_and_an_address_without_its_interface_have_a_remedy_each() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = unix(&folder.path().join("s".repeat(200))).err().unwrap().to_string();
+        assert!(refused.ends_with("; name a shorter path"), "{refused}");
+        let local: SocketAddr = "[fe80::1]:7443".parse().unwrap();
+        let Some(error) = tcp(local).await.err() else { panic!("{local} needs its interface") };
+        // Where there is no IPv6 the system says something else.
+        if error.error.kind() == io::ErrorKind::InvalidInput {
+            let refused = error.to_string();
+            assert!(refused.ends_with("number of its interface: [fe80::1%2]:7443"), "{refused}");
+        }
     }
 }

@@ -73,7 +73,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins a recording. Where the disk is full there is none, which is told as when it becomes so.
+    /// Begins a recording. Where the disk is full there is none, which is told as when it becomes so. One that was
+    /// `elected` goes on without where the folder can't be used, too: another office of its own may still write there.
     ///
     /// # Errors
     /// Nothing can be written for another reason.
@@ -81,23 +82,35 @@ impl Recorder {
         wanted: &settings::Recorder,
         settings: &Settings,
         epoch: u64,
+        elected: bool,
         measures: Arc<Measures>,
     ) -> Result<Self, RecorderError> {
         let wrong = |error| RecorderError { file: wanted.directory.clone(), error };
-        let lock = lock(&wanted.directory).map_err(wrong)?;
-        let files = Files::begin(wanted, epoch).map_err(wrong)?;
+        let begun = match take(wanted, epoch, Files::begin).map_err(wrong) {
+            Ok(begun) => {
+                measures.set_recorder(Recording::On);
+                Some(begun)
+            }
+            Err(error) if elected => {
+                interrupted(&error.to_string(), &measures);
+                None
+            }
+            Err(error) => return Err(error),
+        };
         let (sender, receiver) = sync_channel(WAITING);
-        let counted = Arc::clone(&measures);
+        let (counted, place) = (Arc::clone(&measures), wanted.clone());
         let writer = std::thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || {
-                write(files, &receiver, &counted);
+                let is_whole = begun.is_some();
+                let begun = begun.or_else(|| begin_late(&place, epoch, &receiver));
+                let Some((lock, files)) = begun else { return };
+                write(files, is_whole, &receiver, &counted);
                 // A process that is just being started has a copy of the descriptor.
                 let _ = flock(&lock, FlockOperation::Unlock);
             })
             .map_err(wrong)?;
         let mut recorder = Self::to(Some(sender), Some(writer), measures);
-        recorder.measures.set_recorder(Recording::On);
         recorder
             .note(|out| record::write_started(Time::ZERO, epoch, &configuration(settings), out));
         recorder.hand_over();
@@ -270,15 +283,45 @@ fn lock(directory: &Path) -> io::Result<File> {
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(lock),
         Err(rustix::io::Errno::WOULDBLOCK) => {
-            Err(io::Error::other("another controller records there"))
+            Err(io::Error::other("another recording is written there"))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Writes what is handed over. Where the disk takes no more, what comes meanwhile is lost, and it is tried again.
-fn write(mut files: Files, pieces: &Receiver<Piece>, measures: &Measures) {
-    let (mut rests, mut is_whole) = (None::<Instant>, true);
+/// A folder that is this recording's alone, and its files there.
+fn take(
+    wanted: &settings::Recorder,
+    epoch: u64,
+    begin: fn(&settings::Recorder, u64) -> io::Result<Files>,
+) -> io::Result<(File, Files)> {
+    let lock = lock(&wanted.directory)?;
+    Ok((lock, begin(wanted, epoch)?))
+}
+
+/// Takes the folder as soon as it can; what is handed over until then is lost. `None`: the recording ends before.
+fn begin_late(
+    wanted: &settings::Recorder,
+    epoch: u64,
+    pieces: &Receiver<Piece>,
+) -> Option<(File, Files)> {
+    let mut rests = Instant::now() + REST;
+    while pieces.recv().is_ok() {
+        if Instant::now() < rests {
+            continue;
+        }
+        if let Ok(taken) = take(wanted, epoch, Files::begin_late) {
+            return Some(taken);
+        }
+        rests = Instant::now() + REST;
+    }
+    None
+}
+
+/// Writes what is handed over; `is_whole`: nothing was lost before. Where the disk takes no more, what comes meanwhile is
+/// lost, and it is tried again.
+fn write(mut files: Files, mut is_whole: bool, pieces: &Receiver<Piece>, measures: &Measures) {
+    let mut rests = None::<Instant>;
     while let Ok(piece) = pieces.recv() {
         let Piece::Records(chunk, shares) = piece else {
             files.interrupt();
@@ -329,6 +372,8 @@ fn configuration(settings: &Settings) -> Configuration {
 mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
+    use testing::wait::eventually;
+
     use super::*;
 
     /// A recorder whose thread is the test.
@@ -354,10 +399,38 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .contains("another controller records there; name a folder of its own")
+                .contains("another recording is written there; name a folder of its own")
         );
         flock(&first, FlockOperation::Unlock).unwrap();
         lock(&place).unwrap();
+    }
+
+    /// It may be its own, of an office before, for whose end the disk takes its time.
+    #[test]
+    fn a_folder_that_is_in_use_ends_none_that_was_elected_and_is_used_once_it_is_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "state = \"s\"\n[listen]\n[policy]\nname = \"sff\"\n[recorder]\ndirectory = \"records\"\n";
+        let settings = Settings::read("c", text, folder.path()).unwrap();
+        let wanted = settings.recorder.as_ref().unwrap();
+        let other = lock(&wanted.directory).unwrap();
+        let measures = Arc::<Measures>::default();
+        let start = |elected| Recorder::start(wanted, &settings, 7, elected, Arc::clone(&measures));
+        let refused = start(false).unwrap_err().to_string();
+        assert_eq!(measures.recorder(), Recording::Off);
+        let mut recorder = start(true).unwrap();
+        assert_eq!(measures.recorder(), Recording::Stopped(refused));
+        flock(&other, FlockOperation::Unlock).unwrap();
+        let mut now = Time::ZERO;
+        assert!(eventually(|| {
+            now += Span::from_millis(1);
+            recorder.record(now, &Input::Tick);
+            recorder.flush(now);
+            measures.recorder() == Recording::On
+        }));
+        recorder.finish();
+        let files = fs::read_dir(&wanted.directory).unwrap();
+        let names: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+        assert_eq!(names, ["epoch-000007.001.record"], "its beginning is missing");
     }
 
     #[test]

@@ -59,15 +59,19 @@ pub(crate) struct Files {
 impl Files {
     /// Begins a recording, and makes room for it. On a full disk it begins with the next part.
     pub(crate) fn begin(wanted: &settings::Recorder, epoch: u64) -> io::Result<Self> {
-        fs::create_dir_all(&wanted.directory)?;
-        let name = free_name(&wanted.directory, epoch)?;
-        let (wanted, sum) = (wanted.clone(), Fnv::default());
-        let mut files =
-            Self { wanted, epoch, name, file: None, part: 0, parts: BTreeMap::new(), sum };
+        let mut files = Self::begin_late(wanted, epoch)?;
         match files.open_part() {
             Err(error) if !is_full(&error) => Err(error),
             _ => Ok(files),
         }
+    }
+
+    /// Begins one whose first part is missing.
+    pub(crate) fn begin_late(wanted: &settings::Recorder, epoch: u64) -> io::Result<Self> {
+        fs::create_dir_all(&wanted.directory)?;
+        let name = free_name(&wanted.directory, epoch)?;
+        let (wanted, sum) = (wanted.clone(), Fnv::default());
+        Ok(Self { wanted, epoch, name, file: None, part: 0, parts: BTreeMap::new(), sum })
     }
 
     /// Writes whole records, into the next part where this one is full. `shares` says who said how much of it.

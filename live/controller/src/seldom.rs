@@ -11,11 +11,11 @@ const APART: usize = 1_000;
 
 /// Something that is told now and then.
 #[derive(Default)]
-pub struct Seldom(Mutex<(Option<Instant>, u64)>);
+struct Seldom(Mutex<(Option<Instant>, u64)>);
 
 impl Seldom {
     /// Whether it is told now, and then how often it wasn't since the last time.
-    pub fn tell(&self, now: Instant) -> Option<u64> {
+    fn tell(&self, now: Instant) -> Option<u64> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (last, untold) = &mut *told;
         if last.is_some_and(|last| now - last < TELLS) {

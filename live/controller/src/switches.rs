@@ -13,7 +13,7 @@ use crate::hub::{Admission, Hub};
 use crate::listen::{Certificates, From, Listener, identify};
 use crate::outlet::outlet;
 use crate::owner::Event;
-use crate::seldom::{Each, Seldom};
+use crate::seldom::Each;
 use crate::tenant::Who;
 
 /// Most octets handed over at once.
@@ -22,7 +22,6 @@ const CHUNK: usize = 64 << 10;
 /// Accepts switches until the daemon ends.
 pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, hub: Arc<Hub>) {
     // Anybody can fail to come in, as fast as they like.
-    let failing = Arc::new(Seldom::default());
     let ending = Arc::new(Each::default());
     loop {
         let (stream, from) = tokio::select! {
@@ -30,23 +29,18 @@ pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, 
             () = hub.stopped() => return,
         };
         let (certificates, hub) = (certificates.clone(), Arc::clone(&hub));
-        let (failing, ending) = (Arc::clone(&failing), Arc::clone(&ending));
+        let (ending, proves) = (Arc::clone(&ending), certificates.is_some());
         tokio::spawn(async move {
             let mut by = None;
-            match admitted(stream, from, certificates, &hub, &mut by).await {
-                Ok(Some((stream, admission))) => {
-                    if let Err(reason) = connection(stream, &admission, &hub).await
-                        && let Some(untold) = ending.tell(by.clone(), Instant::now())
-                    {
-                        tracing::warn!(%from, by, reason, untold, "switch connection ended");
-                    }
-                }
-                Ok(None) => {}
-                Err(reason) => {
-                    if let Some(untold) = failing.tell(Instant::now()) {
-                        tracing::warn!(%from, by, reason, untold, "switch connection ended");
-                    }
-                }
+            let ended = match admitted(stream, from, certificates, &hub, &mut by).await {
+                Ok(Some((stream, admission))) => connection(stream, &admission, &hub).await,
+                Ok(None) => Ok(()),
+                Err(reason) => Err(reason),
+            };
+            if let Err(reason) = ended
+                && let Some(untold) = ending.tell(from.apart(proves, by.as_deref()), Instant::now())
+            {
+                tracing::warn!(%from, by, reason, untold, "switch connection ended");
             }
         });
     }

@@ -27,7 +27,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controllers {
     addresses: Vec<Address>,
-    /// The one that leads, and its epoch.
+    /// The one that leads, and its epoch; 0 until it has said it.
     at: usize,
     epoch: u64,
 }
@@ -64,6 +64,11 @@ impl Controllers {
         &self.addresses[self.at]
     }
 
+    /// The one that was connected to last leads under this epoch.
+    pub const fn led_under(&mut self, epoch: u64) {
+        self.epoch = epoch;
+    }
+
     /// Connects to the one that leads, or to the only one there is. While nobody leads it waits, for `patience` at
     /// most.
     ///
@@ -75,6 +80,7 @@ impl Controllers {
         patience: Duration,
     ) -> Result<Client, ClientError> {
         if let [only] = &self.addresses[..] {
+            self.epoch = 0;
             return Client::connect(only, tls).await;
         }
         let until = Instant::now() + patience;
@@ -106,8 +112,8 @@ impl Controllers {
         Err(ClientError::Leaderless(said.join("; ")))
     }
 
-    /// Waits until another controller says that one of a higher epoch leads; with one alone for ever, and where it is
-    /// connected since there was one alone: under which epoch that leads nobody has told.
+    /// Waits until another controller says that one of a higher epoch leads; for ever with one alone, and where nobody
+    /// has told yet under which epoch that leads.
     pub async fn moved(&self, tls: Option<&Arc<ClientConfig>>) {
         let mut watched = JoinSet::new();
         for (at, address) in self.addresses.iter().enumerate() {
@@ -226,29 +232,60 @@ mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
     use std::io::{Read as _, Write as _};
-    use std::net::TcpListener;
+    use std::net::{SocketAddr, TcpListener};
+    use std::thread::{self, JoinHandle};
 
     use super::*;
 
-    /// A follower that knows of a leader answers at once.
-    #[tokio::test]
-    async fn a_controller_that_joins_the_list_moves_nobody() {
-        let follower = TcpListener::bind("127.0.0.1:0").unwrap();
-        let other = follower.local_addr().unwrap();
-        let asked = std::thread::spawn(move || {
-            let (mut stream, _) = follower.accept().unwrap();
-            let _ = stream.read(&mut [0; 1024]);
-            let body = r#"{"epoch":7,"here":false}"#;
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// One that follows and knows of a leader: it answers the first question at once. Where it is, and what it is asked.
+    fn follower(epoch: u64) -> (SocketAddr, JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let asked = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = [0; 1024];
+            let read = stream.read(&mut asked).unwrap_or(0);
+            let body = format!("{{\"epoch\":{epoch},\"here\":false}}");
             let _ =
                 write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            String::from_utf8_lossy(&asked[..read]).into_owned()
         });
-        let [one, two]: [Address; 2] = ["http://127.0.0.1:9".to_owned(), format!("http://{other}")]
-            .map(|a| a.parse().unwrap());
+        (at, asked)
+    }
+
+    fn address(at: SocketAddr) -> Address {
+        format!("http://{at}").parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_controller_that_joins_the_list_moves_nobody() {
+        let (other, asked) = follower(7);
+        let one: Address = "http://127.0.0.1:9".parse().unwrap();
         let mut controllers = Controllers::from(one.clone());
-        assert!(controllers.change(Controllers::new(vec![one, two]).unwrap()), "it stays");
+        let both = Controllers::new(vec![one, address(other)]).unwrap();
+        assert!(controllers.change(both), "it stays");
         let moved = timeout(Duration::from_millis(300), controllers.moved(None));
         assert!(moved.await.is_err(), "nothing was asked that could have been answered");
         let _ = std::net::TcpStream::connect(other);
         asked.join().unwrap();
+    }
+
+    /// What was known of an earlier office of the same is over with it.
+    #[tokio::test]
+    async fn one_that_was_alone_is_left_where_another_leads_after_it() {
+        let leads = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (other, asked) = follower(8);
+        let both = vec![address(leads.local_addr().unwrap()), address(other)];
+        let mut controllers = Controllers { addresses: both.clone(), at: 0, epoch: 5 };
+        assert!(controllers.change(Controllers::from(both[0].clone())), "it stays");
+        let _client = controllers.connect(None, PATIENCE).await.unwrap();
+        assert_eq!(controllers.epoch, 0, "it has not told yet");
+        controllers.led_under(7);
+        assert!(controllers.change(Controllers::new(both).unwrap()), "it stays");
+        timeout(PATIENCE, controllers.moved(None)).await.expect("another leads");
+        let asked = asked.join().unwrap();
+        assert!(asked.contains("after=7&"), "{asked}");
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Agent {
     pub(super) budget: Budget,
     /// The same for notices of congestion: openings, which anybody can cause, take nothing of it.
     pub(super) notices: Budget,
+    /// And for what fails: that samples do is said once.
+    pub(super) failing: Budget,
     /// Since when it is connected, and when it reported last.
     pub(crate) since: Time,
     pub(crate) heard: Time,

@@ -386,7 +386,10 @@ impl Answers<'_> {
                 ));
             }
         }
-        problems.extend(self.agents.lost.iter(self.now).cloned());
+        // One that is back may have said the same again.
+        let lost = self.agents.lost.iter(self.now).filter(|what| !problems.contains(what));
+        let lost: Vec<String> = lost.cloned().collect();
+        problems.extend(lost);
         let more = self.agents.lost.more(self.now);
         if more > 0 {
             problems.push(format!(

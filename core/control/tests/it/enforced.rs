@@ -1,7 +1,7 @@
 //! What `status` and `explain` call enforced is what stands in the kernel.
 
 use crate::in_memory::{Rig, SECOND, Shape, address, connection};
-use protocol::agent::{Capability, Command, ConnectionReport, Host, Report};
+use protocol::agent::{Capability, Command, ConnectionReport, Host, PortCount, Report};
 use protocol::application::Declaration;
 use protocol::operator::{Act, Order};
 use protocol::{Connection, Process, Processes};
@@ -429,7 +429,7 @@ fn foreign_connections_in_a_report_are_left_out_and_told() {
     );
 }
 
-/// What an agent said that can't be goes with it, and however much that is, another's is told.
+/// Also where it has gone; and however much one says that can't be, another's is told.
 #[test]
 fn what_an_agent_said_is_told_for_ten_minutes() {
     let (mut rig, _) = held();
@@ -471,6 +471,25 @@ fn what_an_agent_said_is_told_for_ten_minutes() {
     assert!(!told(&rig).iter().any(|problem| problem == address));
     rig.pass(SECOND * 601);
     assert_eq!(told(&rig), [""; 0]);
+}
+
+#[test]
+fn what_an_agent_says_again_when_it_is_back_is_told_once() {
+    let (mut rig, mut agent) = held();
+    let told = |rig: &Rig| {
+        let problems = rig.controller.at(rig.now).status().problems.into_iter();
+        problems.filter(|problem| problem.contains("what it reports is refused")).count()
+    };
+    let ports =
+        vec![PortCount { node: "none".into(), interface: "eth0".into(), sent_bytes: Bytes::ZERO }];
+    let wrong = Report::Ports { ports };
+    for _ in 0..2 {
+        rig.input(Input::Reported(agent, &wrong)).unwrap_err();
+        assert_eq!(told(&rig), 1, "where it is there");
+        rig.input(Input::AgentGone(agent)).unwrap();
+        assert_eq!(told(&rig), 1, "where it is gone");
+        agent = rig.agent("h0", &[0]);
+    }
 }
 
 #[test]

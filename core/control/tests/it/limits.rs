@@ -2,7 +2,7 @@
 //! what was accepted stays.
 
 use crate::in_memory::{Rig, SECOND, Shape, address, connection, entries, even};
-use protocol::agent::{ConnectionReport, Host, MOST_REPORTED, Report};
+use protocol::agent::{Command, ConnectionReport, Host, MOST_REPORTED, Report};
 use protocol::application::{Declaration, Portion};
 use units::{Bytes, Span, Time};
 use watermaster_control::{Change, ChannelId, Config, Input, Refusal};
@@ -82,6 +82,25 @@ fn switches_beyond_the_limit_are_refused_and_the_others_stay() {
     rig.unplug(0);
     rig.plug(1);
     assert_eq!(connected(&rig), [false, true]);
+}
+
+/// Anybody can open connections, each of which is told; that samples fail is told once.
+#[test]
+fn openings_silence_no_failure_of_samples_and_failures_are_bounded_too() {
+    let mut rig = rig(|config| config.limits.reports_per_second = 10);
+    let agent = rig.agent("h0", &[0]);
+    rig.pass(SECOND);
+    let opened = Report::Opened { connection: connection(0, 3, 10) };
+    let taken = |rig: &mut Rig, report: &Report| {
+        (0..50).filter(|_| rig.input(Input::Reported(agent, report)).is_ok()).count()
+    };
+    assert_eq!(taken(&mut rig, &opened), 10);
+    let (command, reason) = (Command::Sample { every_ns: SECOND }, "no files".into());
+    let failed = Report::Failed { epoch: 1, sequence: 1, command, reason };
+    rig.input(Input::Reported(agent, &failed)).unwrap();
+    let problems = rig.controller.at(rig.now).status().problems.join("\n");
+    assert!(problems.contains("samples of connections can't be had"), "{problems}");
+    assert_eq!(taken(&mut rig, &failed), 9, "ten at once, of which one came before");
 }
 
 #[test]

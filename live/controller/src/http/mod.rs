@@ -28,7 +28,7 @@ use wire::Stream;
 
 use crate::hub::{Hub, Role};
 use crate::listen::{Certificates, From, Listener, identify};
-use crate::seldom::Seldom;
+use crate::seldom::Each;
 
 pub use applications::declarations;
 
@@ -80,20 +80,21 @@ fn router(hub: &Arc<Hub>) -> Router {
 pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, hub: Arc<Hub>) {
     let router = router(&hub);
     // Anybody can have connections fail, as fast as they like.
-    let failing = Arc::new(Seldom::default());
+    let failing = Arc::new(Each::default());
     loop {
         let (stream, from) = tokio::select! {
             accepted = listener.accept() => accepted,
             () = hub.stopped() => return,
         };
         let (certificates, hub, router) = (certificates.clone(), Arc::clone(&hub), router.clone());
-        let failing = Arc::clone(&failing);
+        let (failing, proves) = (Arc::clone(&failing), certificates.is_some());
         tokio::spawn(async move {
             let mut by = None;
             tokio::select! {
                 ended = connection(stream, from, certificates, &hub, router, &mut by) => {
                     if let Err(reason) = ended
-                        && let Some(untold) = failing.tell(Instant::now())
+                        && let Some(untold) =
+                            failing.tell(from.apart(proves, by.as_deref()), Instant::now())
                     {
                         tracing::warn!(%from, by, reason, untold, "connection ended");
                     }
