@@ -374,7 +374,6 @@ impl Agent {
     ) -> Result<(), Failure> {
         let (port, connection) = at;
         connection.as_ref().map_or(Ok(()), check_connection)?;
-        caps.as_ref().map_or(Ok(()), check_caps)?;
         actuator.execute(now, &Operation::Cap { port, connection, caps })?;
         note(&mut self.windows, &mut kept.windows, at, caps.map(|_| self.leases.epoch()));
         Ok(())
@@ -713,15 +712,6 @@ fn parts<T>(all: impl IntoIterator<Item = T>, processes: impl Fn(&T) -> &[Proces
 
 fn check_connection(connection: &Connection) -> Result<(), Failure> {
     connection.limitable().map_err(str::to_owned)
-}
-
-/// A window of nothing stops its sender for as long as the lease lasts.
-fn check_caps(caps: &Caps) -> Result<(), Failure> {
-    let all = Severity::ALL.iter().filter_map(|severity| caps.at(*severity));
-    if all.into_iter().any(|cap| cap.bytes == Bytes::ZERO && cap.floor_segments == 0) {
-        return Err("a window of 0 B lets nothing through; give it octets or a floor".to_owned());
-    }
-    Ok(())
 }
 
 fn check_gap(gap: Span) -> Result<(), Failure> {

@@ -384,6 +384,12 @@ impl Agents {
         Some((channel, self.agents.get(&channel)?))
     }
 
+    /// The hosts that a host's agent acts for, which alone it is without one.
+    pub(crate) fn beside(&self, host: NodeId) -> Vec<NodeId> {
+        let agent = self.acting_for(host).map(|(_, agent)| agent.hosts.clone());
+        agent.unwrap_or_else(|| Vec::from([host]))
+    }
+
     /// The agent that acted for a node, if none does now.
     pub(crate) fn former(&self, node: NodeId) -> Option<&Former> {
         self.former.get(&node)

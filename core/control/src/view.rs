@@ -500,14 +500,16 @@ impl View {
         }
     }
 
-    /// An interface has this name. One that is declared stays.
-    pub(crate) fn set_interface(&mut self, link: LinkId, interface: &str) {
+    /// An interface has this name; whether that is new. One that is declared stays.
+    pub(crate) fn set_interface(&mut self, link: LinkId, interface: &str) -> bool {
         let known = &mut self.links[link.index()].interface;
-        if known.is_empty() && !interface.is_empty() {
+        let is_new = known.is_empty() && !interface.is_empty();
+        if is_new {
             known.push_str(interface);
             let from = self.network.topology().link(link).from;
             self.interfaces.insert((from, interface.into()), link);
         }
+        is_new
     }
 
     /// An address is a host's, which a report or a packet says. One that is another host's stays there, and

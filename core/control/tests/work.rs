@@ -36,6 +36,34 @@ fn a_hello_costs_what_each_of_its_hosts_does() {
     });
 }
 
+/// An agent of a host comes and goes, also where switches cap windows: nobody looks through flows for that.
+#[test]
+fn an_agent_that_comes_and_goes_costs_the_same_whatever_is_declared() {
+    grows_no_faster_than_its_input(200, |count| {
+        let mut controller = controller("sab", u64::MAX);
+        for number in 0..10 {
+            assert!(declare(&mut controller, "app", &KEPT[0](number)));
+        }
+        for number in 0..count {
+            assert!(declare(&mut controller, "app", &KEPT[3](number)));
+        }
+        let (identity, mut out) = ("another", Vec::new());
+        let hosts = vec![Host { name: "n".into(), addresses: vec![address(1_000)] }];
+        let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
+        for number in 0..count {
+            let channel = ChannelId(2 + u64::from(number));
+            for input in [
+                Input::AgentConnected { channel, identity },
+                Input::Reported(channel, &hello),
+                Input::AgentGone(channel),
+            ] {
+                step(&mut controller, Time::ZERO, input, &mut out).unwrap();
+            }
+            out.clear();
+        }
+    });
+}
+
 fn declare(controller: &mut Controller, application: &str, declaration: &Declaration) -> bool {
     let input = Input::Declared { application, declaration };
     step(controller, Time::ZERO, input, &mut Vec::new()).is_ok()

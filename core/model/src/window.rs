@@ -33,12 +33,13 @@ impl Cap {
     /// `segment`, where the receiver wrote `field`.
     ///
     /// It never grows, and is rounded down to what the scale can say, but never below the floor: a
-    /// sender without room for a segment would send nothing until its persist timer ends.
+    /// sender without room for a segment would send nothing until its persist timer ends. Nor is it ever
+    /// less than a unit of the scale: a closed window would stop the flow.
     pub fn rewritten(&self, field: u16, scale: u8, segment: Bytes) -> u16 {
         let scale = u32::from(scale.min(MAX_SCALE));
         let floor = segment * u64::from(self.floor_segments);
         let down = self.bytes.get() >> scale;
-        let units = down.max(floor.get().div_ceil(1 << scale));
+        let units = down.max(floor.get().div_ceil(1 << scale)).max(1);
         field.min(u16::try_from(units).unwrap_or(u16::MAX))
     }
 }

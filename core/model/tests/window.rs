@@ -32,11 +32,16 @@ fn by_hand() {
         let cap = Cap { bytes: Bytes::new(1000), floor_segments };
         assert_eq!(cap.rewritten(32_768, 7, SEGMENT), expected, "{floor_segments} segments");
     }
+    // Without a floor a unit is left, of a window that is open.
+    for (bytes, field, expected) in [(0, 32_768, 1), (127, 32_768, 1), (0, 0, 0)] {
+        let cap = Cap { bytes: Bytes::new(bytes), floor_segments: 0 };
+        assert_eq!(cap.rewritten(field, 7, SEGMENT), expected, "{bytes} B of {field} units");
+    }
 }
 
 proptest! {
     /// A window is never more than the cap or the floor, rounded up, nor more than the receiver's; and
-    /// it leaves the floor wherever the receiver does.
+    /// it leaves the floor wherever the receiver does, and never closes.
     #[test]
     fn between_the_floor_and_the_cap(
         field: u16,
@@ -48,7 +53,8 @@ proptest! {
         let written = cap.rewritten(field, scale, SEGMENT);
         let (window, floor) = (u64::from(written) << scale, SEGMENT.get() * u64::from(floor_segments));
         prop_assert!(written <= field);
-        prop_assert!(window <= bytes.max(floor.next_multiple_of(1 << scale)));
+        prop_assert!(window <= bytes.max(floor.max(1).next_multiple_of(1 << scale)));
         prop_assert!(window >= floor.min(u64::from(field) << scale));
+        prop_assert!(written > 0 || field == 0);
     }
 }

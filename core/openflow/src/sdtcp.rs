@@ -11,7 +11,8 @@
 
 use alloc::vec::Vec;
 
-use model::{MAX_SCALE, Severity};
+use model::{Cap, Severity};
+use units::Bytes;
 
 use crate::flow::TableId;
 use crate::oxm::{Field, Kind, Oxm};
@@ -95,11 +96,11 @@ pub struct CapWindow {
 }
 
 impl CapWindow {
-    /// The header field of an acknowledgement that advertised `field`: never more than before, and
-    /// never zero where it was not, since that would stop the flow and start its probing.
+    /// The header field of an acknowledgement that advertised `field`. A switch knows no segments: the controller
+    /// has raised the cap to their floor.
     pub fn cap(&self, field: u16) -> u16 {
-        let units = self.window_bytes >> self.shift.min(MAX_SCALE);
-        field.min(u16::try_from(units).unwrap_or(u16::MAX).max(1))
+        let cap = Cap { bytes: Bytes::new(self.window_bytes.into()), floor_segments: 0 };
+        cap.rewritten(field, self.shift, Bytes::ZERO)
     }
 
     /// What follows the subtype.

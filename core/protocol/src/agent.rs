@@ -183,7 +183,7 @@ pub struct PortCount {
 /// Connections, or ports, in one report of an agent: every controller takes as many.
 pub const MOST_REPORTED: usize = 1_000;
 
-/// Processes that an agent looks for.
+/// Processes that an agent looks for, those of all its hosts together.
 pub const MOST_IDENTIFIED: usize = 256;
 
 /// What an agent can do.

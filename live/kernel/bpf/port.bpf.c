@@ -524,6 +524,8 @@ static __always_inline void cap(struct __sk_buff *skb, const struct wm_port *con
 	__u64 units = cap >> scale;
 	if (units << scale < floor)
 		units++;
+	if (!units)
+		units = 1; // a closed window would stop the flow
 	if (units >= packet->window)
 		return;
 	__be16 old = bpf_htons(packet->window), new = bpf_htons(units);

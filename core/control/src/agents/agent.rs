@@ -6,8 +6,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use model::{Caps, LinkId, NodeId};
-use protocol::Connection;
 use protocol::agent::{Capability, Command, Report};
+use protocol::{Connection, Process};
 use units::{Rate, Span, Time};
 
 use crate::budget::Budget;
@@ -97,6 +97,8 @@ pub(crate) struct Agent {
     pub(super) unanswered: u64,
     /// Of what it said.
     pub(crate) contradictions: Contradictions<16>,
+    /// The processes that it has no room to look for.
+    pub(crate) unsought: BTreeSet<Process>,
 }
 
 /// A moment by the controller's clock, and as [`Context::awake`].

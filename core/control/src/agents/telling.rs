@@ -1,6 +1,6 @@
 //! What agents are told, only differences of it, and what they confirm.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -25,6 +25,8 @@ pub(crate) struct Everything {
     pub(crate) windows: BTreeMap<(LinkId, Option<Connection>), Caps>,
     /// Least times between acknowledgements.
     pub(crate) gaps: BTreeMap<LinkId, Span>,
+    /// The processes that it has no room to look for.
+    pub(crate) unsought: BTreeSet<Process>,
     /// The commands for all but the grants.
     pub(crate) commands: Vec<Command>,
 }
@@ -62,10 +64,15 @@ impl Agents {
         true
     }
 
-    /// Has an agent look for the connections of these processes only.
-    pub(crate) fn identify(&mut self, channel: ChannelId, processes: Vec<Process>) {
+    /// Has an agent look for the connections of the first of these processes only: for the others it has no room.
+    pub(crate) fn identify(
+        &mut self,
+        channel: ChannelId,
+        (sought, unsought): (BTreeSet<Process>, BTreeSet<Process>),
+    ) {
         if let Some(agent) = self.agents.get_mut(&channel).filter(|agent| !agent.complete) {
-            agent.send(Command::Identify { processes });
+            agent.unsought = unsought;
+            agent.send(Command::Identify { processes: sought.into_iter().collect() });
             self.addressed.insert(channel);
         }
     }
@@ -248,7 +255,8 @@ impl Agents {
         let Some(agent) = self.agents.get_mut(&channel) else {
             return;
         };
-        let Everything { grants, windows, gaps, commands: mut batch } = everything;
+        let Everything { grants, windows, gaps, unsought, commands: mut batch } = everything;
+        agent.unsought = unsought;
         for (&connection, grant) in &grants {
             if grant.rate.is_some() {
                 batch.push(Command::Pace { connection, rate_bps: grant.rate });

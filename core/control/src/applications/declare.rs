@@ -16,13 +16,16 @@ use units::{Bytes, Span};
 
 use crate::applications::application::ApplicationId;
 use crate::applications::registry::{Flow, Registry};
-use crate::applications::selector::Selector;
+use crate::applications::selector::{ProcessId, Selector};
 use crate::applications::truth::OWN_TASKS;
 use crate::applications::weigh;
 use crate::config::wrong_cgroup;
 use crate::context::Context;
 use crate::message::Refusal;
 use crate::view::View;
+
+/// The hosts whose processes the agent of a host looks for.
+pub(crate) type Beside<'a> = &'a dyn Fn(NodeId) -> Vec<NodeId>;
 
 /// What follows from a declaration.
 pub(crate) enum Announcement {
@@ -66,13 +69,13 @@ impl Registry {
     pub(crate) fn declare(
         &mut self,
         cx: &Context,
-        view: &View,
+        around: (&View, Beside<'_>),
         application: &str,
         declaration: &Declaration,
     ) -> Result<Announcement, Refusal> {
         self.permit(cx, application)?;
         let id = self.admit(cx, application)?;
-        let done = self.check(cx, view, Declarer { id, name: application }, declaration);
+        let done = self.check(cx, around, Declarer { id, name: application }, declaration);
         let refusal = done.as_ref().err().filter(|refusal| !refusal.is_for_all());
         if let (Some(refusal), Some(record)) = (refusal, self.applications.of_mut(id)) {
             record.refuse(cx.now, &format!("{refusal}"));
@@ -162,7 +165,7 @@ impl Registry {
     fn check(
         &mut self,
         cx: &Context,
-        view: &View,
+        (view, beside): (&View, Beside<'_>),
         by: Declarer<'_>,
         declaration: &Declaration,
     ) -> Result<Announcement, Refusal> {
@@ -184,7 +187,7 @@ impl Registry {
             Declaration::FlowRequest { job, flow, connection, processes, bytes } => {
                 let job = self.known(by, job)?;
                 let packets = (*connection, processes);
-                self.request(cx, view, by, (job, flow), packets, *bytes)
+                self.request(cx, (view, beside), by, (job, flow), packets, *bytes)
             }
             Declaration::FlowComplete { job, flow } => {
                 let job = self.known(by, job)?;
@@ -360,7 +363,7 @@ impl Registry {
     fn request(
         &mut self,
         cx: &Context,
-        view: &View,
+        (view, beside): (&View, Beside<'_>),
         Declarer { id: by, name: application }: Declarer<'_>,
         (job, flow): (JobId, &str),
         (connection, processes): (Connection, &Processes),
@@ -448,15 +451,25 @@ impl Registry {
             }
         }
         self.has_room(cx, by, "flow", weigh::flow(flow))?;
-        for (host, process) in [(src, &source), (dst, &destination)] {
+        let named = [(src, &source), (dst, &destination)];
+        for (host, process) in named {
             let is_new = process.as_ref().is_some_and(|p| self.processes.number(host, p).is_none());
-            let others = || {
-                let groups = self.tenants.groups_at(view.node_name(host)).count();
-                self.processes.of(host).count() + groups
+            if !is_new {
+                continue;
+            }
+            let hosts = beside(host);
+            let own = named.into_iter().filter(|(host, _)| hosts.contains(host));
+            let mut all: BTreeSet<Process> = own.filter_map(|(_, own)| own.clone()).collect();
+            let is_too_much = |(_, other)| {
+                all.insert(other);
+                all.len() > MOST_IDENTIFIED
             };
-            if is_new && others() >= MOST_IDENTIFIED {
+            if self.to_identify(view, &hosts).any(is_too_much) {
                 let reason = format!(
-                    "flows name {MOST_IDENTIFIED} processes of a host already; complete one of these first, or name control groups"
+                    "the agent of {} looks for {MOST_IDENTIFIED} processes, those of all its hosts and control groups of \
+                     tenants together; complete a flow that names another first, name control groups, or give the \
+                     host an agent of its own",
+                    view.node_name(host)
                 );
                 return Err(busy("processes", reason));
             }
@@ -477,6 +490,40 @@ impl Registry {
                 Err(busy("flow", format!("{} flows are known in all; try again later", u32::MAX)))
             }
         }
+    }
+
+    /// What is to be looked for at these hosts: control groups of tenants, and what flows name, with its number.
+    fn to_identify(
+        &self,
+        view: &View,
+        hosts: &[NodeId],
+    ) -> impl Iterator<Item = (Option<ProcessId>, Process)> {
+        hosts.iter().flat_map(move |host| {
+            let groups = self.tenants.groups_at(view.node_name(*host)).cloned();
+            let groups = groups.map(|group| (None, Process::Cgroup(group)));
+            let named = self.processes.of(*host);
+            groups.chain(named.map(|(number, process)| (Some(number), process.clone())))
+        })
+    }
+
+    /// What the agent of these hosts looks for, and what it has no room for: control groups of tenants go before others,
+    /// and what was named first.
+    pub(crate) fn sought(
+        &self,
+        view: &View,
+        hosts: &[NodeId],
+    ) -> (BTreeSet<Process>, BTreeSet<Process>) {
+        let mut all: Vec<_> = self.to_identify(view, hosts).collect();
+        all.sort_unstable();
+        let (mut sought, mut unsought) = (BTreeSet::new(), BTreeSet::new());
+        for (_, process) in all {
+            if sought.len() < MOST_IDENTIFIED || sought.contains(&process) {
+                sought.insert(process);
+            } else {
+                unsought.insert(process);
+            }
+        }
+        (sought, unsought)
     }
 
     /// Whether so much more may be kept of an application: it may have as much as is left then for all others.
@@ -577,7 +624,9 @@ mod tests {
             view.learn_address([10, 0, 0, last].into(), host, &cx.limits);
         }
         let mut registry = Registry::default();
-        let mut declare = |declaration| registry.declare(&cx, &view, "app", &declaration);
+        let alone = |host: NodeId| Vec::from([host]);
+        let mut declare =
+            |declaration| registry.declare(&cx, (&view, &alone as Beside<'_>), "app", &declaration);
         let job = || String::from("job");
         let flow = |flow: u64, to| Declaration::FlowRequest {
             job: job(),

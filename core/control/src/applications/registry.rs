@@ -692,6 +692,23 @@ impl Registry {
         itself.into_iter().chain(self.joins.with(declared)).copied()
     }
 
+    /// The connections of all flows.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = Connection> {
+        self.by_selector.keys().flat_map(|declared| self.carriers(declared))
+    }
+
+    /// The first of the flows that a connection carries: the policy hears of this one that it is open, so that the
+    /// connection goes where this one is to go, and has the window that this one is to have.
+    pub(crate) fn first_of(&self, of: &Connection) -> Option<(FlowId, &Flow)> {
+        let first = *self.carried_by(of).first()?;
+        Some((first, self.flow(first)?))
+    }
+
+    /// Whether a flow is the first of those that were declared just so.
+    pub(crate) fn is_first(&self, id: FlowId) -> bool {
+        self.flow(id).is_some_and(|flow| self.sharing(&flow.selector).first() == Some(&id))
+    }
+
     /// The connections of flows that begin at an address.
     pub(crate) fn leaving(&self, from: IpAddr) -> impl Iterator<Item = &Connection> {
         let declared = self.by_selector.range(Selector::leaving(from));

@@ -134,11 +134,16 @@ impl Processes {
         }
     }
 
-    /// The processes of a host.
-    pub(crate) fn of(&self, host: NodeId) -> impl Iterator<Item = &Process> {
+    /// The process of a number.
+    pub(crate) fn named(&self, number: ProcessId) -> Option<&Process> {
+        self.named.get(&number).map(|(_, process)| process)
+    }
+
+    /// The processes of a host, and their numbers: those of later ones are higher.
+    pub(crate) fn of(&self, host: NodeId) -> impl Iterator<Item = (ProcessId, &Process)> {
         let least = (host, Process::Pid(0));
         let all = self.numbers.range(least..).take_while(move |((at, _), _)| *at == host);
-        all.map(|((_, process), _)| process)
+        all.map(|((_, process), (number, _))| (*number, process))
     }
 
     /// The hosts whose processes have changed since this was asked last.
@@ -187,7 +192,8 @@ mod tests {
         assert_eq!(processes.take(host, &pid), first);
         let other = processes.take(host, &group);
         assert!(other != first && processes.take(NodeId(4), &pid) != first);
-        assert_eq!(processes.of(host).collect::<Vec<_>>(), [&pid, &group]);
+        assert_eq!(processes.of(host).map(|(_, named)| named).collect::<Vec<_>>(), [&pid, &group]);
+        assert_eq!(processes.named(first), Some(&pid));
         assert_eq!(processes.take_changed(), [host, NodeId(4)]);
         processes.release(first);
         assert_eq!(

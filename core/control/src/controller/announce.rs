@@ -7,7 +7,7 @@ use protocol::application::Declaration;
 use units::Rate;
 
 use super::Controller;
-use crate::applications::declare::Announcement;
+use crate::applications::declare::{Announcement, Beside};
 use crate::applications::registry::Flow;
 use crate::applications::selector::Selector;
 use crate::message::Refusal;
@@ -23,7 +23,10 @@ impl Controller {
             self.counters.declarations_refused += 1;
             return Err(refusal);
         }
-        match self.registry.declare(&self.context, &self.view, application, declaration) {
+        let beside = |host| self.agents.beside(host);
+        let around = (&self.view, &beside as Beside<'_>);
+        let done = self.registry.declare(&self.context, around, application, declaration);
+        match done {
             Ok(announcement) => {
                 self.dispatch(announcement);
                 self.counters.declarations += 1;
@@ -133,11 +136,6 @@ impl Controller {
         self.desired.touch(declared.connection);
         let windows = self.desired.take_windows(id);
         for connection in self.registry.carriers(&declared).collect::<Vec<_>>() {
-            for link in &windows {
-                self.agents.cap_window(&self.view, *link, Some(connection), None);
-            }
-            // Also where windows of all are capped: a switch has an entry for each flow.
-            self.switches.uncap_everywhere(&self.context, &connection);
             self.desired.touch(connection);
             if is_last {
                 self.registry.joins.part(&connection);
@@ -146,6 +144,8 @@ impl Controller {
             if goes_on {
                 self.hand_on(connection, &flow);
             }
+            // Also where it had no cap of its own: a switch has an entry for each connection.
+            self.cap_anew(&connection, &windows);
         }
     }
 

@@ -1,7 +1,6 @@
 //! From what was observed to what actuators are told: the policy decides, what it wants is noted, and agents
 //! and switches are told what has changed. Whatever is decided goes this way, from [`Controller::decide`] on.
 
-use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -10,12 +9,13 @@ use model::{
 };
 use openflow::PortNo;
 use openflow::sdtcp::{CapWindow, PrepareWindow};
+use protocol::Connection;
 use protocol::agent::{Capability, Command};
-use protocol::{Connection, Process};
 use units::{Rate, Span};
 
 use super::Controller;
 use crate::agents::{Everything, capping};
+use crate::applications::registry::Flow;
 use crate::applications::selector::Selector;
 use crate::config::Enforcement;
 use crate::desired::{Grant, Intention};
@@ -115,10 +115,10 @@ impl Controller {
     /// Has actuators cap windows where a link begins as is wanted, unless that is not to be in force.
     pub(super) fn tell_window(&mut self, link: LinkId, flow: Option<FlowId>, caps: Option<Caps>) {
         let caps = caps.filter(|_| !self.is_uncapped(link, flow));
-        let of = self.capped(flow);
-        let by_agent = !of.is_empty() && self.agent_caps(self.view.start(link));
-        let cap_one = |of| self.agents.cap_window(&self.view, link, of, caps);
-        let is_told = by_agent && of.into_iter().all(cap_one) || self.cap_at_switch(link, flow);
+        let is_told = match flow {
+            None if self.agent_caps(link) => self.agents.cap_window(&self.view, link, None, caps),
+            _ => self.cap_each(link, flow),
+        };
         if !is_told && caps.is_some() {
             self.counters.directives_unenforced += 1;
         }
@@ -150,57 +150,65 @@ impl Controller {
         path.into_iter().any(|link| self.desired.gap(link).is_some())
     }
 
-    /// Whether the agent of a node is to cap windows there: not one that can't beside a switch that can.
-    pub(super) fn agent_caps(&self, at: NodeId) -> bool {
+    /// Whether an agent is to cap windows where a link begins: beside a switch that can, not one that can't, or that
+    /// can't be told at which interface.
+    pub(super) fn agent_caps(&self, link: LinkId) -> bool {
+        let at = self.view.start(link);
+        let is_named = !self.view.links[link.index()].interface.is_empty();
         self.agents.acting_for(at).is_some_and(|(_, agent)| {
-            agent.capabilities.contains(&Capability::Windows) || !self.switches.caps_windows(at)
+            is_named && agent.capabilities.contains(&Capability::Windows)
+                || !self.switches.caps_windows(at)
         })
     }
 
-    /// What a cap of a flow's window, or of all, is about: the flow's connections, or all.
+    /// What a cap of a flow's window, or of all, is about: the connections that it leads, or all.
     fn capped(&self, flow: Option<FlowId>) -> Vec<Option<Connection>> {
-        flow.map_or_else(
-            || Vec::from([None]),
-            |id| self.carriers(id).into_iter().map(Some).collect(),
-        )
+        flow.map_or_else(|| Vec::from([None]), |id| self.led_by(id).into_iter().map(Some).collect())
     }
 
-    /// Caps windows at a switch that can; whether it can.
-    fn cap_at_switch(&mut self, link: LinkId, flow: Option<FlowId>) -> bool {
-        if !self.switches.caps_windows(self.view.start(link)) {
+    /// Caps the window of each connection that a flow leads, or of each that goes over a link, where the link begins;
+    /// whether somebody does.
+    fn cap_each(&mut self, link: LinkId, flow: Option<FlowId>) -> bool {
+        let by_switch = self.switches.caps_windows(self.view.start(link));
+        let is_first = flow.is_none_or(|id| self.registry.is_first(id));
+        if !is_first || !by_switch && !self.agent_caps(link) {
             return false;
         }
-        let flows = match flow {
-            Some(flow) => Vec::from([flow]),
-            None => self.flows_over(link),
+        let of = match flow {
+            Some(id) => self.led_by(id),
+            None => self.registry.connections().filter(|of| self.goes_over(of, link)).collect(),
         };
-        let mut can = true;
-        for flow in flows {
-            can &= self.cap_flow_at_switch(link, flow, &self.carriers(flow));
+        let mut is_told = by_switch || !of.is_empty();
+        for of in of {
+            is_told &= self.cap_connection(link, &of);
         }
-        can
+        is_told
     }
 
-    /// Has a switch cap the window of a flow, over these connections, as is wanted where a link begins; whether it
-    /// can.
-    fn cap_flow_at_switch(&mut self, link: LinkId, id: FlowId, over: &[Connection]) -> bool {
-        let Some(flow) = self.registry.flow(id) else {
-            return true;
-        };
-        let at = self.view.start(link);
-        let caps = self.caps_in_force(link, id);
-        if caps.is_some() && flow.scale.is_none() {
-            return false; // Without its scale the header can't be written: it waits for that.
+    /// Has who caps windows where a link begins cap that of a connection as is wanted: its agent, or the switch; whether
+    /// one does. A switch waits for the window's scale, without which the header can't be written.
+    fn cap_connection(&mut self, link: LinkId, of: &Connection) -> bool {
+        let (at, wanted) = (self.view.start(link), self.caps_in_force(link, of));
+        if self.agent_caps(link) {
+            self.switches.uncap(&self.context, at, of);
+            // Of what is for all it is told once.
+            let own = wanted.filter(|(_, is_own)| *is_own).map(|(caps, _)| caps);
+            return self.agents.cap_window(&self.view, link, Some(*of), own);
         }
-        let does =
-            caps.zip(flow.scale).and_then(|(caps, shift)| self.cap_entry(link, &caps, shift));
-        for connection in over {
-            match does {
-                Some(does) => self.switches.cap(&self.context, at, *connection, does),
-                None => self.switches.uncap(&self.context, at, connection),
+        let wanted = wanted.map(|(caps, _)| caps);
+        let can = self.switches.caps_windows(at) && self.goes_over(of, link);
+        let scale = self.registry.first_of(of).and_then(|(_, flow)| flow.scale);
+        let caps = wanted.filter(|_| can).zip(scale);
+        match caps.and_then(|(caps, shift)| self.cap_entry(link, &caps, shift)) {
+            Some(does) => {
+                self.switches.cap(&self.context, at, *of, does);
+                true
+            }
+            None => {
+                self.switches.uncap(&self.context, at, of);
+                wanted.is_none()
             }
         }
-        does.is_some() == caps.is_some()
     }
 
     /// What caps windows of this scale where a link begins. Caps that change with the port's queue need its number.
@@ -216,47 +224,58 @@ impl Controller {
         Some(Does::Prepare(PrepareWindow { port, window_bytes, shift }))
     }
 
-    /// Switches cap what they can now: the number of a port may be known that caps wait for, or an agent has come or gone
-    /// that caps instead.
-    fn cap_all_scaled(&mut self) {
+    /// All windows are capped by who is to do so now: the number of a port may be known that caps wait for, or its name,
+    /// or an agent has come or gone that caps instead.
+    fn cap_all(&mut self) {
         if !self.switches.cap_any_windows() {
             return;
         }
-        for id in self.registry.flows().map(|(id, _)| id).collect::<Vec<_>>() {
-            self.cap_scaled(id, &self.carriers(id));
-        }
-    }
-
-    /// The scale of a flow's window over these connections is known: switches on its path can cap it.
-    pub(super) fn cap_scaled(&mut self, id: FlowId, over: &[Connection]) {
-        let Some(flow) = self.registry.flow(id) else {
-            return;
-        };
-        for link in self.view.path(flow.ends, u64::from(id.0)) {
-            let at = self.view.start(link);
-            if self.switches.caps_windows(at) {
-                if self.agent_caps(at) {
-                    over.iter().for_each(|of| self.switches.uncap(&self.context, at, of));
-                } else {
-                    self.cap_flow_at_switch(link, id, over);
-                }
+        for (link, flow, caps) in self.desired.all_windows() {
+            if flow.is_none() && self.agent_caps(link) {
+                let caps = Some(caps).filter(|_| !self.is_uncapped(link, None));
+                self.agents.cap_window(&self.view, link, None, caps);
             }
         }
+        for of in self.registry.connections().collect::<Vec<_>>() {
+            self.cap_anew(&of, &[]);
+        }
     }
 
-    /// The connections of a flow.
-    pub(super) fn carriers(&self, id: FlowId) -> Vec<Connection> {
-        let declared = self.registry.flow(id).map(|flow| &flow.selector);
+    /// Others may be to cap windows at these nodes, where any is.
+    pub(super) fn recap_at(&mut self, nodes: &[NodeId]) {
+        if nodes.iter().any(|node| self.switches.caps_windows(*node)) {
+            self.rollout.recap();
+        }
+    }
+
+    /// Has the window of a connection capped as is wanted now, also where it `was` capped of its own, and at no switch
+    /// beside its path.
+    pub(super) fn cap_anew(&mut self, of: &Connection, was: &[LinkId]) {
+        let mut links = self.path_of(of);
+        let at: Vec<NodeId> = links.iter().map(|link| self.view.start(*link)).collect();
+        self.switches.uncap_elsewhere(&self.context, of, &at);
+        let first = self.registry.first_of(of).map(|(id, _)| id);
+        links.extend(first.into_iter().flat_map(|id| self.desired.links_capping(id)));
+        for link in links.iter().chain(was) {
+            self.cap_connection(*link, of);
+        }
+    }
+
+    /// The links of a connection's path.
+    fn path_of(&self, of: &Connection) -> Vec<LinkId> {
+        let path = |(id, flow): (FlowId, &Flow)| self.view.path(flow.ends, u64::from(id.0));
+        self.registry.first_of(of).map(path).unwrap_or_default()
+    }
+
+    fn goes_over(&self, of: &Connection, link: LinkId) -> bool {
+        self.path_of(of).contains(&link)
+    }
+
+    /// The connections that a flow leads: its own, where it is the first of those that they carry.
+    pub(super) fn led_by(&self, id: FlowId) -> Vec<Connection> {
+        let leading = self.registry.flow(id).filter(|_| self.registry.is_first(id));
+        let declared = leading.map(|flow| &flow.selector);
         declared.into_iter().flat_map(|of| self.registry.carriers(of)).collect()
-    }
-
-    /// The flows whose path a link is on.
-    fn flows_over(&self, link: LinkId) -> Vec<FlowId> {
-        let over = self
-            .registry
-            .flows()
-            .filter(|(id, flow)| self.view.path(flow.ends, u64::from(id.0)).contains(&link));
-        over.map(|(id, _)| id).collect()
     }
 
     /// Gives a flow entries of its own, if it is the first of its connection.
@@ -264,7 +283,7 @@ impl Controller {
         if !self.switches.is_empty()
             && let Some(flow) = self.registry.flow(id)
             && flow.selector.is_by_ports()
-            && self.registry.sharing(&flow.selector).first() == Some(&id)
+            && self.registry.is_first(id)
         {
             let (flow, ends) = ((id, flow.selector.connection), flow.ends);
             self.rollout.pin(&self.context, &mut self.switches, &self.view, flow, ends);
@@ -301,7 +320,9 @@ impl Controller {
                     self.move_flows();
                     continue;
                 }
-                self.cap_all_scaled();
+                if self.rollout.take_recaps() {
+                    self.cap_all();
+                }
                 let watching = self.decider.watch().is_some();
                 self.rollout.plan(&self.switches, &self.view, watching);
             }
@@ -368,7 +389,7 @@ impl Controller {
             let Some((channel, agent)) = self.agents.acting_for(host) else {
                 continue;
             };
-            let processes = self.processes_of(&agent.hosts);
+            let processes = self.registry.sought(&self.view, &agent.hosts);
             self.agents.identify(channel, processes);
         }
     }
@@ -377,22 +398,9 @@ impl Controller {
     pub(super) fn identify_all(&mut self) {
         let agents = self.agents.with_hosts();
         for (channel, hosts) in agents {
-            let processes = self.processes_of(&hosts);
+            let processes = self.registry.sought(&self.view, &hosts);
             self.agents.identify(channel, processes);
         }
-    }
-
-    /// The processes that flows name at these hosts, and the control groups of tenants there.
-    fn processes_of(&self, hosts: &[NodeId]) -> Vec<Process> {
-        let named = hosts.iter().flat_map(|host| self.registry.processes.of(*host)).cloned();
-        let tenants = hosts.iter().flat_map(|host| {
-            self.registry
-                .tenants
-                .groups_at(self.view.node_name(*host))
-                .cloned()
-                .map(Process::Cgroup)
-        });
-        named.chain(tenants).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Tells actuators of the connections whose grant may have changed.
@@ -460,9 +468,10 @@ impl Controller {
         let every_ns = statistics.unwrap_or(Span::MAX).min(self.context.sample);
         all.commands.push(Command::Sample { every_ns });
         all.commands.extend(self.decider.ports().map(|every_ns| Command::Count { every_ns }));
-        let processes = self.processes_of(hosts);
-        if !processes.is_empty() {
-            all.commands.push(Command::Identify { processes });
+        let (sought, unsought) = self.registry.sought(&self.view, hosts);
+        all.unsought = unsought;
+        if !sought.is_empty() {
+            all.commands.push(Command::Identify { processes: sought.into_iter().collect() });
         }
         for host in hosts {
             let addresses = self.view.addresses_of(*host);
@@ -502,7 +511,7 @@ impl Controller {
             let (node, interface) = name();
             all.commands.push(Command::Space { node, interface, gap_ns: Some(gap) });
         }
-        for (flow, caps) in self.desired.windows_at(link).filter(|_| self.agent_caps(node)) {
+        for (flow, caps) in self.desired.windows_at(link).filter(|_| self.agent_caps(link)) {
             if self.is_uncapped(link, flow) {
                 continue;
             }

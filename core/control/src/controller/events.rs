@@ -169,6 +169,7 @@ impl Controller {
 
     fn switch_ready(&mut self, node: NodeId) {
         self.rollout.make_due();
+        self.recap_at(&[node]);
         if !self.switches.set_ready(&self.context, node) {
             return;
         }
@@ -256,11 +257,15 @@ impl Controller {
         if is(tcp_flags::SYN) && is(tcp_flags::ACK) {
             let data = Connection { source: destination, destination: source };
             let scale = Some(segment.scale.unwrap_or(0));
-            for id in self.registry.carried_by(&data).to_vec() {
-                let flow = self.registry.flow_mut(id);
-                let before = flow.and_then(|flow| core::mem::replace(&mut flow.scale, scale));
-                let over = if before == scale { Vec::from([data]) } else { self.carriers(id) };
-                self.cap_scaled(id, &over);
+            let (flows, mut is_new) = (self.registry.carried_by(&data).to_vec(), false);
+            for id in &flows {
+                if let Some(flow) = self.registry.flow_mut(*id) {
+                    is_new |= core::mem::replace(&mut flow.scale, scale) != scale;
+                }
+            }
+            let all = flows.first().filter(|_| is_new).map(|id| self.led_by(*id));
+            for of in all.unwrap_or_else(|| Vec::from([data])) {
+                self.cap_anew(&of, &[]);
             }
         } else if is(tcp_flags::SYN) {
             self.opened(segment.connection, None);

@@ -12,6 +12,7 @@ use core::ops::Deref;
 
 use model::{Caps, FlowId, LinkId, NodeId, NodeKind, Severity, Terms};
 use protocol::Connection;
+use protocol::agent::MOST_IDENTIFIED;
 use protocol::operator::Act;
 use units::{Rate, Span, Time};
 
@@ -30,6 +31,11 @@ use crate::status::{
 
 /// Why nothing holds a flow of which a port is not known.
 const UNSEEN: &str = "no agent has seen a connection of it yet";
+
+/// Which processes an agent looks for, and what to do about the others.
+const OF_ALL: &str = "those of all its hosts together";
+const FEWER: &str =
+    "complete flows that name others, name control groups, or give its hosts agents of their own";
 
 /// Of what an agent that is gone held.
 const MAY_STAND: &str = "of the last one may stand until its lease ends";
@@ -371,6 +377,12 @@ impl Answers<'_> {
             let contradictions = agent.contradictions.iter(self.now).cloned();
             let all = failures.into_iter().chain(contradictions);
             problems.extend(all.map(|what| format!("agent {}: {what}", agent.identity)));
+            if !agent.unsought.is_empty() {
+                let (name, more) = (&agent.identity, agent.unsought.len());
+                problems.push(format!(
+                    "agent {name}: it looks for {MOST_IDENTIFIED} processes, {OF_ALL}, and not for {more} more; {FEWER}"
+                ));
+            }
             problems.extend(self.silence(agent));
             let is_late = |since: &Time| self.has_looked(agent, *since);
             let mut late =
@@ -652,14 +664,29 @@ impl Answers<'_> {
         }
         let Selector { source, destination, .. } = flow.selector;
         [(flow.ends.0, source), (flow.ends.1, destination)].into_iter().find_map(|(host, of)| {
-            let (_, agent) = self.agents.acting_for(host).filter(|_| of.is_some())?;
-            let (name, reason) = (&agent.identity, agent.failures.processes()?);
+            let process = self.registry.processes.named(of?)?;
+            let (_, agent) = self.agents.acting_for(host)?;
+            let name = &agent.identity;
+            if agent.unsought.contains(process) {
+                return Some(format!(
+                    "agent {name} looks for {MOST_IDENTIFIED} processes, {OF_ALL}, and not for its own; {FEWER}"
+                ));
+            }
+            let reason = agent.failures.processes()?;
             Some(format!("agent {name} failed to look for its process: {reason}"))
         })
     }
 
+    /// The first of the flows that share a flow's connections: its windows are theirs.
+    fn first_beside<'a>(&'a self, id: FlowId, flow: &'a Flow) -> (FlowId, &'a Flow) {
+        let first = self.registry.sharing(&flow.selector).first();
+        let known = first.and_then(|first| Some((*first, self.registry.flow(*first)?)));
+        known.unwrap_or((id, flow))
+    }
+
     /// Windows and gaps that stand on a flow's path otherwise than is wanted there, and why each has not ended.
     fn windows_of_before(&self, id: FlowId, flow: &Flow) -> Vec<(String, Option<String>)> {
+        let (id, flow) = self.first_beside(id, flow);
         let mut all = Vec::new();
         for link in self.view.path(flow.ends, u64::from(id.0)) {
             let at = self.view.start(link);
@@ -705,6 +732,7 @@ impl Answers<'_> {
 
     /// The caps of a flow's window on its path, and gaps between acknowledgements: in words, and whether they stand.
     fn windows(&self, id: FlowId, flow: &Flow) -> impl Iterator<Item = (String, Standing)> + '_ {
+        let (id, flow) = self.first_beside(id, flow);
         let scale = flow.scale;
         let carriers: Vec<Connection> = self.registry.carriers(&flow.selector).collect();
         let (opened, since) = (flow.open, flow.since);
@@ -715,7 +743,7 @@ impl Answers<'_> {
             let of = if is_own { carriers.iter().copied().map(Some).collect() } else { vec![None] };
             let at = self.view.start(link);
             let what = self.capping(&caps, self.view.node_name(at));
-            let standing = match self.agents.acting_for(at).filter(|_| self.agent_caps(at)) {
+            let standing = match self.agents.acting_for(at).filter(|_| self.agent_caps(link)) {
                 Some((_, agent)) => match worst(&of, |of| self.window_by_agent(agent, link, *of)) {
                     // It leaves windows alone whose scale it doesn't know. It was there when both
                     // SYNs passed, if the connection opened after it came.

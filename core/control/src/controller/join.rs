@@ -2,14 +2,13 @@
 
 use alloc::vec::Vec;
 
-use model::{FlowId, LinkId};
+use model::FlowId;
 use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Bytes, Time};
 
 use super::Controller;
 use crate::applications::registry::Registry;
-use crate::applications::selector::Selector;
 
 impl Controller {
     /// A connection is seen, which had delivered `before` if it is seen the first time: it joins what it
@@ -41,7 +40,7 @@ impl Controller {
                 self.tell_opened(id);
             }
             if !is_over {
-                self.cap_joined(&declared, connection, true);
+                self.cap_anew(&connection, &[]);
             }
             self.desired.touch(connection);
         }
@@ -53,10 +52,10 @@ impl Controller {
         let Some((seen, scale)) = self.registry.undeclared(connection) else {
             return false;
         };
-        self.forget_flow(seen);
         if let Some(flow) = self.registry.flow_mut(by) {
             flow.scale = flow.scale.or(scale);
         }
+        self.forget_flow(seen);
         true
     }
 
@@ -65,8 +64,10 @@ impl Controller {
         let Some(declared) = self.registry.joins.part(connection) else {
             return false;
         };
-        self.cap_joined(&declared, *connection, false);
-        self.switches.uncap_everywhere(&self.context, connection);
+        let left = self.registry.sharing(&declared).first().copied();
+        let capped = left.into_iter().flat_map(|id| self.desired.links_capping(id));
+        let capped: Vec<_> = capped.collect();
+        self.cap_anew(connection, &capped);
         self.desired.touch(*connection);
         true
     }
@@ -91,23 +92,6 @@ impl Controller {
             let is_known = |ends| self.desired.is_reported(ends, &back);
             if self.view.ends(&back).is_some_and(is_known) {
                 self.join(back, Bytes::ZERO, false);
-            }
-        }
-    }
-
-    /// Caps the windows of a connection that joins as those of its flows are, or no more.
-    fn cap_joined(&mut self, declared: &Selector, connection: Connection, joins: bool) {
-        let flows: Vec<FlowId> = self.registry.sharing(declared).to_vec();
-        for flow in flows {
-            let links: Vec<LinkId> = self.desired.links_capping(flow).collect();
-            for link in links {
-                let caps = self.caps_in_force(link, flow).filter(|_| joins);
-                if self.agent_caps(self.view.start(link)) {
-                    self.agents.cap_window(&self.view, link, Some(connection), caps);
-                }
-            }
-            if joins {
-                self.cap_scaled(flow, &[connection]);
             }
         }
     }

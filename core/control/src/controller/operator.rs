@@ -8,6 +8,7 @@ use model::{
     Caps, Declared, FlowId, JobId, LEAST_RATE, LinkId, MOST_RATE, Measured, NodeId, NodeKind,
     Observation,
 };
+use protocol::Connection;
 use protocol::operator::{Act, MOST_LASTS, Order};
 use units::Rate;
 
@@ -256,10 +257,11 @@ impl Controller {
         ends.is_some_and(|ends| self.is_withheld(ends))
     }
 
-    /// The caps of a flow's window where a link begins that are to be in force.
-    pub(super) fn caps_in_force(&self, link: LinkId, id: FlowId) -> Option<Caps> {
-        let (caps, _) = self.desired.window(link, id)?;
-        (!self.is_uncapped(link, Some(id))).then_some(caps)
+    /// The caps of a connection's window where a link begins that are to be in force, and whether they are its own.
+    pub(super) fn caps_in_force(&self, link: LinkId, of: &Connection) -> Option<(Caps, bool)> {
+        let (id, _) = self.registry.first_of(of)?;
+        let wanted = self.desired.window(link, id)?;
+        (!self.is_uncapped(link, Some(id))).then_some(wanted)
     }
 
     /// What may be in force has changed for all: actuators are told what differs.

@@ -86,6 +86,8 @@ impl Controller {
             self.close_agent(old, Closing::Replaced);
         }
         self.rollout.make_due();
+        let hosts = self.agents.hosts_of(channel).to_vec();
+        self.recap_at(&hosts);
         Ok(())
     }
 
@@ -102,11 +104,10 @@ impl Controller {
     pub(super) fn lose_agent(&mut self, channel: ChannelId) {
         self.recover(channel);
         let unconfirm = |connection| self.desired.confirm(connection, None);
+        let hosts = self.agents.hosts_of(channel).to_vec();
         self.agents.remove(&self.context, channel, unconfirm);
-        if self.switches.cap_any_windows() {
-            // They cap what it did.
-            self.rollout.make_due();
-        }
+        // Its switch caps what it did.
+        self.recap_at(&hosts);
     }
 
     /// No port that an agent told of counts as congested: it would not tell that the port has recovered. One that goes on

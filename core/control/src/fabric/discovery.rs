@@ -53,7 +53,9 @@ impl Discovery<'_> {
             switch.ports.insert(number, PortView { up, speed, probed });
         }
         if let Some(link) = self.view.link_at(node, number) {
-            self.view.set_interface(link, port.name());
+            if self.view.set_interface(link, port.name()) {
+                self.rollout.recap();
+            }
             self.view.links[link.index()].port_down = !up;
             self.refresh(link);
         }
@@ -120,10 +122,10 @@ impl Discovery<'_> {
                 {
                     self.clear(to, to_port);
                     self.view.set_port(reverse, to_port);
-                    self.rollout.make_due();
+                    self.rollout.recap();
                 }
                 if is_changed {
-                    self.rollout.make_due();
+                    self.rollout.recap();
                 }
                 self.view.links[link.index()].seen = Some(self.cx.now);
                 if core::mem::take(&mut self.view.links[link.index()].lost) {
@@ -323,7 +325,7 @@ impl Discovery<'_> {
             } else if to == node && self.view.links[back.index()].port.is_none() {
                 self.view.set_port(back, port);
                 self.view.links[back.index()].seen = Some(self.cx.now);
-                self.rollout.make_due();
+                self.rollout.recap();
                 return true;
             } else {
                 let what = format!(

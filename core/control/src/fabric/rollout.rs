@@ -31,6 +31,8 @@ pub(crate) struct Rollout {
     is_due: bool,
     /// Paths may have changed.
     moved: bool,
+    /// So may who caps windows at switches.
+    recaps: bool,
     /// Rings, from hosts outwards.
     steps: VecDeque<Vec<(NodeId, Key, Does)>>,
     /// What is removed in the end.
@@ -55,7 +57,18 @@ impl Rollout {
 
     /// Paths may have changed.
     pub(crate) fn paths_changed(&mut self) {
-        (self.is_due, self.moved) = (true, true);
+        self.moved = true;
+        self.recap();
+    }
+
+    /// The port of a link, or its name, is known that was not, or who acts at a switch that caps windows has changed.
+    pub(crate) fn recap(&mut self) {
+        (self.is_due, self.recaps) = (true, true);
+    }
+
+    /// Whether windows may have to be capped otherwise, or by others, since this was asked.
+    pub(crate) fn take_recaps(&mut self) -> bool {
+        core::mem::take(&mut self.recaps)
     }
 
     pub(crate) fn is_settled(&self, node: NodeId) -> bool {

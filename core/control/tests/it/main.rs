@@ -1,6 +1,7 @@
 //! The controller as a machine, by what goes in and comes out.
 #![allow(clippy::unwrap_used)] // a test may panic
 
+mod caps;
 mod decide;
 mod enforced;
 mod forwarding;
@@ -14,6 +15,7 @@ mod meters;
 mod orders;
 mod parts;
 mod prepared;
+mod processes;
 mod record;
 mod sight;
 mod steps;

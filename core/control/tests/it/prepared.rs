@@ -34,9 +34,20 @@ fn rig(probed: bool) -> Rig {
     rig
 }
 
-/// The entries of a switch that prepare windows, by the port that their connection comes from. All of them end by
-/// themselves.
+/// The entries of a switch that prepare windows.
 fn prepared(rig: &Rig, switch: u32) -> BTreeMap<u128, PrepareWindow> {
+    acting(rig, switch, |action| match action {
+        Action::PrepareWindow(caps) => Some(caps),
+        _ => None,
+    })
+}
+
+/// What entries of a switch do, by the port that their connection comes from. All of them end by themselves.
+pub fn acting<T>(
+    rig: &Rig,
+    switch: u32,
+    does: impl Fn(Action<'_>) -> Option<T>,
+) -> BTreeMap<u128, T> {
     let mut switch = rig.switch(switch).clone();
     let mut answers = Answers::default();
     let request = Message::MultipartRequest { more: false, body: Request::Flow(FlowSelect::ALL) };
@@ -49,9 +60,9 @@ fn prepared(rig: &Rig, switch: u32) -> BTreeMap<u128, PrepareWindow> {
             for instruction in entry.instructions.iter() {
                 let Instruction::ApplyActions(actions) = instruction else { continue };
                 for action in actions.iter() {
-                    let Action::PrepareWindow(caps) = action else { continue };
+                    let Some(what) = does(action) else { continue };
                     assert!(entry.hard_timeout_s > 0);
-                    found.insert(entry.fields.field(Kind::TcpDst).unwrap().value, caps);
+                    found.insert(entry.fields.field(Kind::TcpDst).unwrap().value, what);
                 }
             }
         }

@@ -193,7 +193,8 @@ fn cap_of(bytes: u64) -> Cap {
 
 /// Caps the window of every flow at the switch when it opens.
 fn capped(segments: u64, cap: u64, transport: Transport) -> Outcome {
-    let setup = flow_of(pair(), transport, segments);
+    let mut setup = flow_of(pair(), transport, segments);
+    setup.until = Time::from_nanos(10_000_000_000);
     let watch = Watch::default();
     let answer = |measured: &Measured, out: &mut Directives| {
         if let Measured::Opened { flow, .. } = measured {
@@ -238,8 +239,20 @@ fn a_window_below_a_segment_lets_pieces_go_at_persist_timeouts() {
     assert_eq!((flow.timeouts, flow.retransmissions), (0, 0));
 }
 
+/// A cap of nothing leaves a unit of the scale.
 #[test]
-fn a_window_of_zero_stops_a_flow_until_it_is_lifted() {
+fn no_cap_closes_a_window() {
+    // An octet by the SYN-ACK, without scale, and eleven pieces of 128, each after the least timeout of 200 ms; the last
+    // 51 go as soon as they fit.
+    let outcome = capped(1, 0, transport());
+    let took = outcome.flows[0].completion().unwrap().as_secs_f64();
+    assert!((2.4..2.42).contains(&took), "{took}");
+    let flow = &outcome.flows[0];
+    assert_eq!((flow.timeouts, flow.retransmissions), (0, 0));
+}
+
+#[test]
+fn a_flow_goes_on_once_its_cap_is_lifted() {
     let mut setup = flow_of(pair(), transport(), 100);
     setup.until = Time::from_nanos(2_000_000_000);
     let watch = Watch { statistics: Some(Span::from_millis(500)), ..Watch::default() };
@@ -258,7 +271,7 @@ fn a_window_of_zero_stops_a_flow_until_it_is_lifted() {
             _ => {}
         }
     });
-    // Probes 0.2 and 0.6 s after the handshake; the answer to the second has a window.
+    // Pieces 0.2, 0.4 and 0.6 s after the handshake; the answer to the last has a window.
     let took = outcome.flows[0].completion().unwrap().as_secs_f64();
     assert!((0.6..0.61).contains(&took), "{took}");
     assert_eq!(outcome.flows[0].timeouts, 0);

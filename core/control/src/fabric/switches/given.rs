@@ -248,9 +248,10 @@ impl Switches {
         }
     }
 
-    /// Lifts the caps of a connection's window from all switches.
-    pub(crate) fn uncap_everywhere(&mut self, cx: &Context, connection: &Connection) {
-        for node in self.capping.iter().copied().collect::<Vec<_>>() {
+    /// Lifts the caps of a connection's window at all switches but these.
+    pub(crate) fn uncap_elsewhere(&mut self, cx: &Context, connection: &Connection, at: &[NodeId]) {
+        let others = self.capping.iter().filter(|node| !at.contains(node));
+        for node in others.copied().collect::<Vec<_>>() {
             self.uncap(cx, node, connection);
         }
     }
