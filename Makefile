@@ -50,12 +50,13 @@ soak: setup-build
 	PROPTEST_CASES=$${PROPTEST_CASES:-5000} $(SOAK) -p watermaster-openflow -p watermaster-protocol --test it --test client
 	ADVERSARIES=$${ADVERSARIES:-2000} $(SOAK) -p watermaster-simulated-controller --test adversaries -- --nocapture
 
-## lint: format, lints, documentation, figures that it cites, places and tests that it names, fuzz targets that compile, no circles of modules (python3)
+## lint: format, lints, documentation, figures that it cites, places and tests that it names, fuzz targets that compile, no binaries, no circles of modules (python3)
 lint: setup-build-python
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked
 	cargo check --locked --manifest-path fuzz/Cargo.toml
+	checks/binaries.sh
 	checks/decisions.sh
 	checks/cited.py
 	checks/pointers.py
