@@ -69,7 +69,8 @@ check
     chroot "$root" $(in_unit agent ExecStart) &
     agent=$!
 }
-trap 'kill "$controller" "$agent"; wait' EXIT
+# systemd removes the controller's folder at its stop, and keeps the agent's.
+trap 'kill "$controller" "$agent"; wait; rm -r "$root/run/$(in_unit controller RuntimeDirectory)"' EXIT
 python3 checks/deb_flow.py "$root/run/watermaster-controller/controller.sock" chroot "$root" watermaster
 # A purge leaves them.
 rm -r "$root/etc/watermaster/certs"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the Debian packages into target/deb (PROFILE=release, or quick) and has lintian look at them. As root it then
 # tries them in a fresh root of each of SUITES (bookworm and trixie): they install, controller and agent run and govern a
-# flow, they are installed again over themselves, and purged they leave nothing. Each root has namespaces of its own.
+# flow, a next version keeps their configuration, and purged they leave nothing. Each root has namespaces of its own.
 set -eu
 cd "$(dirname "$0")/.."
 profile=${PROFILE:-release}
