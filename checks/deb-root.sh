@@ -60,6 +60,10 @@ upgrade
 in_root dpkg-query --show --showformat '${Version}\n' watermaster-controller | grep -q next
 grep -q 'hosts = \["h1", "h2"\]' "$root/etc/watermaster/controller.toml"
 grep -q 'of the next version' "$root/etc/watermaster/controller.toml.dpkg-dist"
+# Who has the controller read another file may have removed this one.
+rm "$root/etc/watermaster/controller.toml"
+upgrade
+[ ! -e "$root/etc/watermaster/controller.toml" ]
 rmdir "$root/run/systemd/system"
 in_root apt-get purge -qq --yes watermaster watermaster-controller watermaster-agent >/dev/null
 installed >"$root/tmp/after"
