@@ -288,8 +288,18 @@ def test_a_sweep_goes_on_where_it_stopped(tmp_path):
         assert (tmp_path / name).stat().st_mtime_ns == time, f"{name} was not run again"
     whole = [point.json for point in wm.sweep(SMALL, GRID, ["tcp", Unlucky], world="fluid")]
     assert [point.json for point in points] == whole
-    with pytest.raises(ValueError, match="of another sweep"):
+    with pytest.raises(ValueError, match="of another sweep or program"):
         list(wm.sweep(SMALL, {**GRID, "seed": [3]}, **again))
+
+
+def test_a_sweep_of_another_program_is_not_gone_on_with(tmp_path, monkeypatch):
+    def sweep():
+        return [point.json for point in wm.sweep(SMALL, GRID, ["tcp"], world="fluid", out=tmp_path)]
+
+    assert sweep() == sweep()
+    monkeypatch.setattr(sys.modules["watermaster.sweep"], "SOURCES", "others")
+    with pytest.raises(ValueError, match="another sweep or program"):
+        sweep()
 
 
 def test_policies_are_the_catalogue():

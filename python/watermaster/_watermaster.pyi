@@ -5,6 +5,7 @@ from typing import Any
 from .policy import Policy
 
 __version__: str
+SOURCES: str  # a hash of what this was compiled from
 
 class ScenarioError(Exception):
     """A scenario that can't be read or run: the text names file, line, field and remedy."""
