@@ -198,6 +198,31 @@ def test_it_sees_what_it_asks_for():
     assert {"JobStart", "FlowRequest", "FlowComplete", "JobComplete", "Opened", "Carried", "Ports"} <= seen
 
 
+@pytest.mark.parametrize("asked", ["statistics", "queues", "ports"])
+@pytest.mark.parametrize("error", [AttributeError, KeyError])
+def test_what_it_raises_when_asked_what_it_asks_for_ends_the_run(asked, error):
+    def period(self):
+        raise error("of its own")
+
+    with pytest.raises(error, match="of its own"):
+        scenario().run([type("Asking", (wm.Policy,), {asked: property(period)})])
+
+
+def test_a_class_of_its_own_need_not_say_that_it_asks_for_nothing():
+    class Plain:
+        def observe(self, now, network, event):
+            pass
+
+        def decide(self, now, network):
+            return None
+
+        def deadline(self):
+            return None
+
+    result = scenario().run(["tcp", Plain])
+    assert result["Plain"]["jct_mean_s"] == result["tcp"]["jct_mean_s"]
+
+
 def test_the_network_is_as_the_file_says():
     class Looking(wm.Policy):
         def observe(self, now, network, event):
