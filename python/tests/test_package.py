@@ -84,6 +84,16 @@ def test_it_is_the_command():
     assert ours == said
 
 
+def test_a_policy_that_the_file_does_not_list_runs_where_it_fits():
+    result = scenario().run(["tcp", "srb", Nothing], repeat=2)
+    assert result.policies == ["tcp", "srb", "Nothing"]
+    args = [pathlib.Path(sys.executable).parent / "watermaster", "run", SMALL, "--policy", "tcp,srb", "--json"]
+    said = json.loads(subprocess.run([*args, "--repeat", "2"], capture_output=True, check=True, text=True).stdout)
+    assert [own["metrics"] for own in said["results"]] == [result["tcp"], result["srb"]]
+    with pytest.raises(wm.ScenarioError, match="sdtcp needs switches"):
+        scenario().run(["sdtcp"])
+
+
 def test_repeats_count_seeds_up_and_have_intervals():
     result = wm.Scenario(FACEBOOK, seed=5, world="fluid", changes=FEW).run(["smsf"], repeat=3)
     assert sorted(set(result.jobs.column("seed"))) == [5, 6, 7]
@@ -257,9 +267,9 @@ def test_progress_is_told_and_can_end_it():
 def test_what_is_wrong_is_said():
     with pytest.raises(wm.ScenarioError, match="topology.access.capacity"):
         scenario(changes={"topology.access.capacity": "fast"})
-    with pytest.raises(wm.ScenarioError, match="no policy other; use one of tcp"):
+    with pytest.raises(wm.ScenarioError, match="no policy other, and none is called so; use one of tcp"):
         scenario().run(["other"])
-    with pytest.raises(TypeError, match="give a label of the scenario, or a class"):
+    with pytest.raises(TypeError, match="give a label or a name, or a class"):
         scenario().run([Nothing()])
     with pytest.raises(wm.ScenarioError, match="there is a policy called"):
         scenario().run([Nothing, Nothing])
