@@ -28,8 +28,8 @@ release: setup-build
 	cargo build --release --locked --package watermaster
 
 ## test: everything that is quick enough for every change (TRACES=DIR, an absolute path: with published traces)
-# What root tests builds networks. There are no tests in rustdoc, and clippy compiles the examples.
-test: setup-build$(if $(filter 0,$(shell id -u)),-lab-python)
+# What root tests builds networks, and controllers that agree through etcd. There are no tests in rustdoc, and clippy compiles the examples.
+test: setup-build$(if $(filter 0,$(shell id -u)),-lab-python-etcd)
 	checks/test.sh
 
 ## docs-check: follow docs/adding-a-policy.md from an empty file to the simulator and, as root, the lab
@@ -62,6 +62,7 @@ lint: setup-build-python
 	checks/pointers.py
 	checks/security.py
 	checks/circles.py
+	scenarios/engines/bytes_test.py
 
 ## deny: licences, sources and duplicates of every dependency (installs cargo-deny when it is missing)
 deny:
@@ -154,8 +155,7 @@ page: setup-node
 	npm run --silent --prefix page/web bundle
 
 ## page-check: the committed page is that of its sources, and does in a headless browser what it should
-page-check: setup-build-node quick
-	-checks/setup.sh chromium
+page-check: setup-build-node-chromium quick
 	npm ci --silent --no-audit --no-fund --prefix page/web
 	npm run --silent --prefix page/web types >/dev/null
 	git diff --exit-code --stat page/web/src/api.d.ts

@@ -12,7 +12,7 @@ import pylibmc
 from pymemcache.client.base import Client
 from pymemcache.client.rendezvous import RendezvousHash
 
-POLICIES = ["one-all", "sw", "sicc", "sicc-joint"]
+POLICIES = ["one-all", "sw", "sw-ictcp", "sicc", "sicc-joint"]
 SERVERS = 6
 # It sets a server's memory (cache_memlimit), which is not a front end's to do.
 REFUSED = "pymemcache/test/test_integration.py::test_misc"

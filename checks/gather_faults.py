@@ -3,11 +3,13 @@
 Twelve memcached servers in three racks, with their hubs, two copies of each key, and a front end under `sicc`. Four
 clients ask for 100 keys at a time. For each fault 1,000 requests, of which every fiftieth first has a process killed (by
 its number, SIGKILL) and started again. A request that is refused, or whose connection ends, is said again. Exits 1 if a
-value was wrong, if one was missing that no killed server had, or if a request was not answered within 20 s."""
+value was wrong or an answer was none, if a value was missing that no killed server had, if a request was not answered at
+all, if a front end took longer than its deadline and a second to answer, or if not all requests were timed."""
 
 import os
 import queue
 import random
+import re
 import signal
 import socket
 import statistics
@@ -19,6 +21,8 @@ import time
 
 SERVERS, CLIENTS, KEYS, ASKED, EVERY = 12, 4, 2000, 100, 50
 HANGS = 20
+# A front end's deadline, s, and what the machine may add to it.
+DEADLINE, SLACK = 1, 1
 FAULTS = ["nothing", "hub", "server", "front end", "front end, to another policy"]
 
 program = sys.argv[1]
@@ -61,17 +65,24 @@ class Process:
         self.process.wait()
 
 
+class Strange(Exception):
+    """An answer that is none."""
+
+
 class Client:
     def __init__(self, port):
-        self.port, self.stream = port, None
+        self.port, self.stream, self.longest = port, None, 0
 
     def say(self, octets, read):
         try:
             if self.stream is None:
                 self.stream = socket.create_connection(("127.0.0.1", self.port), HANGS).makefile("rwb")
+            began = time.monotonic()
             self.stream.write(octets)
             self.stream.flush()
-            return read(self.stream)
+            said = read(self.stream)
+            self.longest = max(self.longest, time.monotonic() - began)
+            return said
         except ConnectionError:
             self.stream = None
             return None
@@ -81,14 +92,16 @@ class Client:
         def read(stream):
             found = {}
             while True:
-                words = stream.readline().split()
+                line = stream.readline()
+                if not line.endswith(b"\n"):
+                    raise ConnectionError
+                words = line.split()
                 if words == [b"END"]:
                     return found
-                if not words:
-                    raise ConnectionError
-                if words[0] != b"VALUE":
-                    assert words[0] == b"SERVER_ERROR", words
+                if words[:1] == [b"SERVER_ERROR"]:
                     return None
+                if len(words) != 4 or words[0] != b"VALUE" or not re.fullmatch(rb"key:\d+", words[1]) or not words[3].isdigit():
+                    raise Strange(words)
                 found[int(words[1][4:])] = stream.read(int(words[3]) + 2)[:-2]
 
         return self.say(b"get " + b" ".join(b"key:%d" % number for number in numbers) + b"\r\n", read)
@@ -96,6 +109,8 @@ class Client:
     def put(self, number):
         octets = value(number)
         said = self.say(b"set key:%d 0 0 %d\r\n%s\r\n" % (number, len(octets), octets), lambda stream: stream.readline())
+        if said and said.endswith(b"\n") and said != b"STORED\r\n" and not said.startswith(b"SERVER_ERROR"):
+            raise Strange(said)
         return said == b"STORED\r\n"
 
 
@@ -124,7 +139,7 @@ class Campaign:
         lines = [
             f'policy = {{ name = "{policy}" }}',
             'pool = { hashing = "ketama", copies = 2 }',
-            f'[front]\nlisten = "127.0.0.1:{self.front_port}"',
+            f'[front]\nlisten = "127.0.0.1:{self.front_port}"\ndeadline = "{DEADLINE} s"',
             *[f'[[rack]]\nname = "r{rack}"' for rack in range(3)],
         ]
         for place, (server, hub) in enumerate(self.places):
@@ -162,7 +177,7 @@ class Campaign:
         for number in range(requests):
             work.put(number)
         times, lost = [], []
-        row = {"wrong": 0, "missing": 0, "hangs": 0, "retried": 0, "kills": 0}
+        row = {"wrong": 0, "missing": 0, "hangs": 0, "retried": 0, "kills": 0, "answer": 0}
         lock = threading.Lock()
 
         def ask():
@@ -181,26 +196,34 @@ class Campaign:
                     striking = None
                 numbers = random.Random(number).sample(range(KEYS), ASKED)
                 began, again, found = time.monotonic(), 0, None
+                strange, hangs = None, False
                 try:
                     while (found := client.get(numbers)) is None:
                         again += 1
                         if time.monotonic() - began > HANGS:
                             raise TimeoutError
                         time.sleep(0.005)
+                    took = time.monotonic() - began
+                    # As a cache's clients do.
+                    for key in set(numbers) - set(found):
+                        client.put(key)
                 except TimeoutError:
-                    found, client = None, Client(self.front_port)
-                took = time.monotonic() - began
+                    hangs, took = True, time.monotonic() - began
+                except Exception as error:  # whatever it is: a thread that ends would hide it
+                    strange, took = error, time.monotonic() - began
                 with lock:
                     times.append(took)
                     row["retried"] += again > 0
-                    if found is None:
-                        row["hangs"] += 1
-                    else:
+                    row["answer"] = max(row["answer"], client.longest)
+                    row["hangs"] += hangs
+                    if strange is not None:
+                        row["wrong"] += 1
+                        print(f"gather-faults: {fault}: {strange!r}", file=sys.stderr)
+                    if found is not None:
                         row["wrong"] += sum(value(key) != octets for key, octets in found.items())
                         lost.extend(set(numbers) - set(found))
-                # As a cache's clients do.
-                for key in set(numbers) - set(found or numbers):
-                    client.put(key)
+                if hangs or strange is not None:
+                    client = Client(self.front_port)
                 if striking is not None:
                     striking.join()
 
@@ -209,7 +232,7 @@ class Campaign:
             one.start()
         for one in clients:
             one.join()
-        row["missing"] = len(lost)
+        row["missing"], row["timed"] = len(lost), len(times)
         times.sort()
         row["median"] = statistics.median(times) * 1e3
         row["p99"] = times[int(len(times) * 0.99)] * 1e3
@@ -230,6 +253,9 @@ def main(folder):
         for fault in FAULTS:
             row = campaign.under(fault)
             failed |= row["wrong"] > 0 or row["hangs"] > 0 or (row["missing"] > 0 and fault != "server")
+            if row["timed"] != requests or row["answer"] > DEADLINE + SLACK:
+                failed = True
+                print(f"gather-faults: {fault}: {row['timed']} were timed, and an answer took {row['answer']:.1f} s", file=sys.stderr)
             print(
                 f"| {fault} | {row['kills']} | {row['wrong']} | {row['missing']} | {row['hangs']} | {row['retried']} "
                 f"| {row['median']:.1f} | {row['p99']:.1f} | {row['longest']:.0f} |", flush=True,

@@ -60,7 +60,7 @@ for need in "$@"; do
         has node || lacks nodejs
         has npm || lacks npm
         ;;
-    chromium) has chromium || lacks chromium ;;
+    chromium) has chromium || has chromium-browser || has google-chrome || lacks chromium ;;
     valgrind) has valgrind || lacks valgrind ;;
     fuzz)
         if ! cargo +nightly fuzz --version >/dev/null 2>&1; then

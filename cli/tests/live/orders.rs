@@ -68,9 +68,10 @@ async fn orders_are_an_operators_and_are_written_down() {
     let stands = &said["standing"][0];
     assert_eq!((&stands["by"], &stands["order"]), (&json!("operator me"), &block));
     paced(&mut agent, false).await;
+    let mut application = connect("application-a").await;
     let (status, said) = declare(&mut application, "a", &a_flow()).await;
-    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
-    let reason = said["refused"][0]["reason"].as_str().unwrap();
+    assert_eq!((status, &said["rest"]), (StatusCode::TOO_MANY_REQUESTS, &json!(0)), "{said}");
+    let reason = said["reason"].as_str().unwrap();
     assert!(reason.contains("is blocked by operator me (it lies)"), "{said}");
     let (status, said) = give(&mut operator, &json!({ "type": "evict", "application": "a" })).await;
     let wrong = (status, &said["error"]["field"]);
@@ -83,6 +84,31 @@ async fn orders_are_an_operators_and_are_written_down() {
     assert_eq!(lines[0]["answer"], "done");
     let answer = lines[1]["answer"].as_str().unwrap();
     assert!(answer.starts_with("application: \"a\" has declared nothing"), "{answer}");
+}
+
+/// An application says all again on a new connection: that is how it hears that it was forgotten.
+#[tokio::test]
+async fn connections_end_of_whom_an_operator_ends_something() {
+    let daemon = Daemon::start(&config(FIXED));
+    let (mut operator, mut other) = (daemon.client().await, daemon.client().await);
+    let start = json!({ "type": "job_start", "job": "j" });
+    assert_eq!(declare(&mut other, "b", &start).await.0, StatusCode::OK);
+    for order in [
+        json!({ "type": "cancel", "application": "a", "job": "j" }),
+        json!({ "type": "evict", "application": "a" }),
+        json!({ "type": "block", "application": "a" }),
+    ] {
+        let mut application = daemon.client().await;
+        let (status, said) = declare(&mut application, "a", &a_flow()).await;
+        assert_eq!(status, StatusCode::OK, "{said}");
+        let (status, said) = give(&mut operator, &order).await;
+        assert_eq!(status, StatusCode::OK, "{said}");
+        let ended =
+            async { while application.ask(Method::GET, "/v1/health", Vec::new()).await.is_ok() {} };
+        tokio::time::timeout(PATIENCE, ended).await.expect("its connection stays");
+    }
+    let asked = other.ask(Method::GET, "/v1/health", Vec::new()).await;
+    assert_eq!(asked.unwrap().0, StatusCode::OK, "another's stays");
 }
 
 #[tokio::test]

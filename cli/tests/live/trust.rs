@@ -316,6 +316,11 @@ async fn an_identity_has_so_many_connections() {
         held.push(client);
     }
     assert!(refused(&address, a.clone()).await, "a fourth");
+    let mut told = Client::connect(&address, Some(&a)).await.unwrap();
+    let (status, said) = told.ask(Method::GET, "/v1/health", Vec::new()).await.unwrap();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{said}");
+    assert!(said.contains("raise limits.connections_per_identity"), "{said}");
     let b = shows(&daemon.path("certs"), "application-b");
     assert!(!refused(&address, b).await, "others are not hindered");
     drop(held);

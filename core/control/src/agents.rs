@@ -378,6 +378,14 @@ impl Agents {
         Some((&highest.identity, highest.obeys))
     }
 
+    /// The latest epoch of which more than half of the agents say to obey it or a later one; 0 without agents.
+    pub(crate) fn epoch_of_most(&self) -> u64 {
+        let greeted = self.agents.values().filter(|agent| agent.greeted);
+        let mut obeyed: Vec<u64> = greeted.map(|agent| agent.obeys).collect();
+        obeyed.sort_unstable();
+        obeyed.get(obeyed.len().saturating_sub(1) / 2).copied().unwrap_or(0)
+    }
+
     /// The agent that acts for a node.
     pub(crate) fn acting_for(&self, node: NodeId) -> Option<(ChannelId, &Agent)> {
         let channel = *self.acting.get(&node)?;

@@ -248,6 +248,12 @@ impl Controller {
         self.agents.highest_epoch().filter(|(_, epoch)| *epoch > self.context.epoch)
     }
 
+    /// A later epoch than this controller's that more than half of its agents say to obey: one that says so alone may
+    /// lie.
+    pub fn outranked_by_most(&self) -> Option<u64> {
+        Some(self.agents.epoch_of_most()).filter(|epoch| *epoch > self.context.epoch)
+    }
+
     /// Tells the policy.
     fn tell(&mut self, observation: impl Into<Observation>) {
         if let Some(observation) = self.without_drained(observation.into()) {

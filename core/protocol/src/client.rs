@@ -8,6 +8,10 @@
 //! - *What holds* (jobs, their terms, tasks and sizes, open flows) is said again, in its order, on every new
 //!   connection and to every controller with another epoch. Samples are not said again; of those that
 //!   wait, the last of a job counts.
+//! - *A job that had started* and that a refusal says has not (`job`) is one that the controller has forgotten, as an
+//!   operator may have it do: all is said again.
+//! - *All is said again on one connection* after a wait, which is longer each time until it wasn't for 30 s: a controller
+//!   that lies, or two behind one address, are asked no more often than one that is gone.
 //! - *What ends* before it was said is never said. An end that the controller refuses is one: it had
 //!   forgotten.
 //! - *What does not fit* into [`Limits::entries`] is dropped and counted, and so is whatever refers to
@@ -167,6 +171,10 @@ pub struct Client {
     backoff: Backoff,
     /// The waits of what is parked.
     parking: Backoff,
+    /// The waits before all is said again on one connection.
+    repeating: Backoff,
+    /// When the last of these began.
+    repeated: Time,
     account: Account,
 }
 
@@ -198,6 +206,8 @@ impl Client {
             heard: Time::ZERO,
             backoff: Backoff::default(),
             parking: Backoff::default(),
+            repeating: Backoff::default(),
+            repeated: Time::ZERO,
             account: Account::default(),
         }
     }
@@ -381,12 +391,19 @@ impl Client {
         self.batch = (self.batch + 1).min(self.limits.declarations.max(1));
         // Another controller doesn't know what a refused declaration refers to.
         let is_other = self.epoch != Some(outcome.epoch);
+        let mut has_forgotten = false;
         for ((number, was_taken), index) in numbers.iter().zip(0..looked_at) {
             match refused.get(&index) {
                 None => self.settle(*number, *was_taken),
                 Some(_) if is_other => {}
                 Some(RefusedDeclaration { field, reason, later, .. }) => {
                     let why = || format!("the controller refuses {field}: {reason}");
+                    let is_forgotten = field == "job" && !*later && self.has_started(*number);
+                    has_forgotten |= is_forgotten;
+                    // What holds of it is said again with its job.
+                    if is_forgotten && self.holds_by(*number) {
+                        continue;
+                    }
                     if *later && self.holds_by(*number) {
                         self.park(now, *number, why, chance);
                     } else {
@@ -402,6 +419,22 @@ impl Client {
             self.until = now + self.backoff.wait(chance);
         }
         self.meet(outcome.epoch, after(&numbers));
+        if has_forgotten {
+            self.say_all_again();
+        }
+        if is_other || has_forgotten {
+            self.repeating.stood(now.since(self.repeated));
+            self.repeated = now;
+            self.until = self.until.max(now + self.repeating.wait(chance));
+        }
+    }
+
+    /// Whether the controller has taken the start of the job that an entry belongs to, before this entry.
+    fn has_started(&self, number: u64) -> bool {
+        let Some(entry) = self.entries.get(&number) else { return false };
+        let things = self.jobs.get(entry.declaration.job());
+        let start = things.and_then(|things| things.get(&Thing::Start));
+        start.is_some_and(|start| start.number < number && self.entries.contains_key(&start.number))
     }
 
     /// Whether something holds by an entry, which is neither an end nor a sample.

@@ -77,9 +77,28 @@ pub fn check(path: &Path) -> Result<Vec<String>, StartError> {
         tls::check(files, identity::Role::Controller, None)?;
     }
     settings.election.as_ref().map(election::store).transpose()?;
+    of_etcd(settings.election.as_ref()).map(tls::lasts).transpose()?;
     let notes = notes(&settings);
     Controller::new(settings.control, 1, Time::ZERO)?;
     Ok(notes)
+}
+
+/// The certificates that etcd wants, if it does.
+fn of_etcd(election: Option<&settings::Election>) -> Option<&tls::Files> {
+    election?.tls.as_ref()
+}
+
+/// When our own certificates end, those that etcd is shown too: the file, and seconds since 1970.
+fn ends(
+    shown: Option<&tls::Files>,
+    election: Option<&settings::Election>,
+) -> Result<Vec<(PathBuf, i64)>, tls::TlsError> {
+    let all = shown.into_iter().chain(of_etcd(election)).map(tls::own_ends);
+    let mut all = all.collect::<Result<Vec<_>, _>>()?.concat();
+    // Both may be of one authority.
+    all.sort();
+    all.dedup();
+    Ok(all)
 }
 
 /// What a controller starts with, and nobody may have meant: a policy without effect, and peers that prove who they are
@@ -133,11 +152,12 @@ pub async fn run(
     let mut interrupt = signal(SignalKind::interrupt())?;
     let certificates = settings.tls.as_ref().map(tls::server).transpose()?;
     let certificates = Arc::new(RwLock::new(certificates.map(Arc::new)));
-    let ends = settings.tls.as_ref().map(tls::own_ends).transpose()?.unwrap_or_default();
     let election = settings.election.clone();
+    let ends = ends(settings.tls.as_ref(), election.as_ref())?;
     let open = if election.is_some() { State::take } else { State::open };
     let mut state = open(&settings.state)?;
-    let standing = Ledger::of(&settings.state).standing()?;
+    let ledger = Ledger::of(&settings.state);
+    let standing = ledger.standing()?;
     let listeners = Listeners::bind(&settings).await?;
     let socket = Socket(settings.listen.socket.clone());
     let kept = Kept::of(&settings);
@@ -152,6 +172,7 @@ pub async fn run(
             .map_err(StartError::Election)
     });
     let mut stand = stand.transpose()?;
+    let mut known = stand.as_ref().map(|stand| stand.standing.clone());
     let mut term = match &stand {
         None => {
             let role = Role::Leads { epoch: state.epoch, elected: None };
@@ -170,11 +191,13 @@ pub async fn run(
     ready();
 
     loop {
+        let followed = election.as_ref().filter(|_| term.hub.role.epoch() == 0);
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hangup.recv() => {
-                match reload(path, &ground.certificates, &term.hub).await {
+                let elected = election.as_ref().zip(stand.as_ref());
+                match reload(path, &ground.certificates, &term.hub, elected).await {
                     Ok((fresh, policy, told, read)) => {
                         source = read;
                         ground.measures.reloaded(None);
@@ -194,18 +217,32 @@ pub async fn run(
                     }
                 }
             }
-            office = turned(&mut stand, &mut term, state.epoch) => {
+            epoch = passed(&mut known, state.epoch) => state.note(epoch),
+            standing = kept_elsewhere(followed) => ledger.copy(&standing),
+            turn = turned(&mut stand, &mut term, state.epoch) => {
                 let (Some(stand), Some(wanted)) = (&stand, &election) else { continue };
-                let led = term.hub.role.epoch();
-                if led != 0 {
-                    ground.serving.send_replace(None);
-                    stand.give_up(led);
-                    tracing::warn!(epoch = led, "another leads, or the store is silent; deciding no more");
-                    let next = ground.follow(&source.settings()?, stand);
-                    std::mem::replace(&mut term, next).end().await;
-                    continue;
-                }
-                let Some(office) = office else { continue };
+                let office = match turn {
+                    Turn::Won(office) => office,
+                    Turn::Over { obeyed } => {
+                        let led = term.hub.role.epoch();
+                        ground.serving.send_replace(None);
+                        stand.give_up(led, obeyed.unwrap_or(0));
+                        match obeyed {
+                            Some(obeyed) => tracing::warn!(
+                                epoch = led,
+                                obeyed,
+                                "most agents obey a later epoch; deciding no more until elected above it"
+                            ),
+                            None => tracing::warn!(
+                                epoch = led,
+                                "another leads, or the store is silent; deciding no more"
+                            ),
+                        }
+                        let next = ground.follow(&source.settings()?, stand);
+                        std::mem::replace(&mut term, next).end().await;
+                        continue;
+                    }
+                };
                 match ground.take_office(&source, &mut state, stand, wanted, &office).await {
                     Ok(next) => {
                         let former = std::mem::replace(&mut term, next);
@@ -216,7 +253,7 @@ pub async fn run(
                     }
                     Err(Unserved::Store(why)) => {
                         tracing::error!(why, "elected, but the orders that stand can't be read or kept");
-                        stand.give_up(office.epoch);
+                        stand.give_up(office.epoch, 0);
                         tokio::time::sleep(RETRY).await;
                     }
                     Err(Unserved::Start(error)) => return Err(error),
@@ -235,12 +272,50 @@ pub async fn run(
 
 /// After an office that could not be begun.
 const RETRY: Duration = Duration::from_secs(1);
+/// How often one that follows looks after the orders that stand.
+const COPY: Duration = Duration::from_secs(5);
 /// Those who waited for word of a leader are answered within this time.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Waits until the office that is served is at an end, or, where none is, until one is won; gives it then. `last` is the
-/// highest epoch that was ever served.
-async fn turned(stand: &mut Option<Stand>, term: &mut Term, last: u64) -> Option<Office> {
+/// What a role ends with.
+enum Turn {
+    /// An office was won.
+    Won(Office),
+    /// The office that was served is at an end; where its agents obey a later epoch, that.
+    Over { obeyed: Option<u64> },
+}
+
+/// Waits until an epoch above `than` is known, other than one's own, and gives it.
+async fn passed(known: &mut Option<watch::Receiver<Standing>>, than: u64) -> u64 {
+    if let Some(known) = known {
+        let is_passed = |standing: &Standing| standing.office.is_none() && standing.highest > than;
+        if let Ok(standing) = known.wait_for(is_passed).await {
+            return standing.highest;
+        }
+    }
+    // A thread that is gone hears nothing.
+    std::future::pending().await
+}
+
+/// The orders that stand by the word of the store, after a while; never without one.
+async fn kept_elsewhere(followed: Option<&settings::Election>) -> Vec<Act> {
+    if let Some(wanted) = followed {
+        loop {
+            tokio::time::sleep(COPY).await;
+            // Who is elected says what is wrong with the store.
+            if let Ok(mut store) = election::store(wanted)
+                && let Ok(Some(standing)) = store.standing().await
+            {
+                return standing;
+            }
+        }
+    }
+    std::future::pending().await
+}
+
+/// Waits until the office that is served is at an end, or, where none is, until one is won. `last` is an epoch under
+/// which nothing is won any more.
+async fn turned(stand: &mut Option<Stand>, term: &mut Term, last: u64) -> Turn {
     let Some(stand) = stand else { return std::future::pending().await };
     let led = Some(term.hub.role.epoch()).filter(|epoch| *epoch != 0);
     let is_other = |standing: &Standing| {
@@ -249,13 +324,16 @@ async fn turned(stand: &mut Option<Stand>, term: &mut Term, last: u64) -> Option
         led.map_or(office > Some(last), |led| office != Some(led))
     };
     tokio::select! {
-        // Its mandate is over.
-        _ = async { term.owner.as_mut().expect("it is pending without").await }, if led.is_some() => {
+        // Its mandate is over, or its agents obey another.
+        ended = async { term.owner.as_mut().expect("it is pending without").await }, if led.is_some() => {
             term.owner = None;
-            None
+            Turn::Over { obeyed: ended.ok().flatten() }
         }
         standing = stand.standing.wait_for(is_other) => match standing {
-            Ok(standing) => standing.office.clone(),
+            Ok(standing) => match (led, &standing.office) {
+                (None, Some(office)) => Turn::Won(office.clone()),
+                _ => Turn::Over { obeyed: None },
+            },
             // A thread that is gone leads no more.
             Err(_) => std::future::pending().await,
         }
@@ -342,10 +420,13 @@ impl Ground {
     ) -> Result<Term, StartError> {
         let epoch = role.epoch();
         let (ledger, bounds) = (Ledger::of(&settings.state), settings.bounds);
+        let elected = matches!(role, Role::Leads { elected: Some(_), .. });
+        if elected {
+            ledger.copy(standing);
+        }
         let recordings = settings.recorder.clone().map(Recordings::of);
         let clock = Clock::start();
         let measures = Arc::clone(&self.measures);
-        let elected = matches!(role, Role::Leads { elected: Some(_), .. });
         let start =
             |wanted| Recorder::start(wanted, &settings, epoch, elected, Arc::clone(&measures));
         let recorder = settings.recorder.as_ref().map(start).transpose()?;
@@ -360,7 +441,11 @@ impl Ground {
         let mut hub = Hub::new(sender, bounds, measures, role, ledger, changes, stopped);
         hub.recordings = recordings;
         hub.ends.send_replace(http::orders::first_end(standing));
-        Ok(self.serve(Arc::new(hub), stop, Some(owner)))
+        let hub = Arc::new(hub);
+        if hub.unwritten().is_some() {
+            tokio::spawn(http::orders::write_later(Arc::clone(&hub)));
+        }
+        Ok(self.serve(hub, stop, Some(owner)))
     }
 
     /// Tells everybody who leads.
@@ -401,7 +486,7 @@ impl Ground {
         &self,
         hub: Arc<Hub>,
         stop: watch::Sender<bool>,
-        owner: Option<JoinHandle<()>>,
+        owner: Option<JoinHandle<Option<u64>>>,
     ) -> Term {
         let listeners = &self.listeners;
         let unix = Arc::clone(&listeners.unix);
@@ -429,7 +514,7 @@ impl Ground {
 struct Term {
     hub: Arc<Hub>,
     stop: watch::Sender<bool>,
-    owner: Option<JoinHandle<()>>,
+    owner: Option<JoinHandle<Option<u64>>>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -589,15 +674,23 @@ async fn reload(
     path: &Path,
     certificates: &RwLock<Option<Arc<ServerConfig>>>,
     hub: &Hub,
+    elected: Option<(&settings::Election, &Stand)>,
 ) -> Result<(Kept, String, Vec<String>, Source), StartError> {
     let settings = Settings::load(path)?;
+    // Which files those for etcd are only a restart changes.
+    let wanted = elected.map(|(wanted, _)| wanted);
+    let store = wanted.map(election::store).transpose()?;
+    let ends = ends(settings.tls.as_ref(), wanted)?;
     if let Some(files) = &settings.tls {
         let (fresh, revoked) = (Arc::new(tls::server(files)?), tls::revoked(files)?);
-        hub.measures.set_certificates(tls::own_ends(files)?);
         // A poisoned lock still holds whole certificates.
         *certificates.write().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
         // Only now: who is cut off must not get in again.
         hub.set_revoked(revoked);
+    }
+    hub.measures.set_certificates(ends);
+    if let (Some((_, stand)), Some(store)) = (elected, store) {
+        stand.ask(store);
     }
     hub.set_bounds(settings.bounds);
     let kept = Kept::of(&settings);

@@ -125,6 +125,15 @@ impl State {
         }
         Ok(())
     }
+
+    /// Another has this epoch: so that this one begins above it, should nobody else know of it any more.
+    pub fn note(&mut self, epoch: u64) {
+        if let Err(error) = self.raise(epoch) {
+            tracing::warn!(%error, epoch, "the epoch of another controller can't be written down");
+            // Who is elected raises it again, and can't lead without.
+            self.epoch = epoch;
+        }
+    }
 }
 
 /// Writes an epoch, over what is there.

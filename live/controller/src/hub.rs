@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use control::{Answers, ChannelId};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use wire::identity::{Identity, Role as Kind};
 use wire::tls::{self, Revoked};
 
@@ -20,6 +20,9 @@ use crate::seldom::Each;
 use crate::settings::Bounds;
 use crate::strangers::Strangers;
 use crate::tenant::{Tenant, Tenants, Who};
+
+/// Orders that a connection may have yet to hear of: one that is further behind hears that it is.
+const FORGOTTEN: usize = 64;
 
 /// Shared by all connections.
 pub struct Hub {
@@ -46,6 +49,8 @@ pub struct Hub {
     /// When the first order that stands for a time ends, in seconds since 1970.
     pub ends: watch::Sender<Option<u64>>,
     revoked: watch::Sender<Revoked>,
+    /// Applications, or jobs of theirs, that an operator has ended.
+    forgotten: broadcast::Sender<Arc<str>>,
     /// What is recorded, if anything is.
     pub recordings: Option<Recordings>,
     changes: watch::Receiver<u64>,
@@ -136,6 +141,7 @@ impl Hub {
             ledger: Arc::new(tokio::sync::Mutex::new(ledger)),
             ends: watch::Sender::new(None),
             revoked: watch::Sender::new(Revoked::default()),
+            forgotten: broadcast::Sender::new(FORGOTTEN),
             recordings: None,
             changes,
             stopped,
@@ -217,6 +223,12 @@ impl Hub {
         self.revoked.send_replace(revoked);
     }
 
+    /// An operator has ended what an application declared, or a part of it: connections that speak for it end.
+    pub fn forget(&self, application: &str) {
+        // Nobody may be connected.
+        let _ = self.forgotten.send(application.into());
+    }
+
     /// Who is connected with a certificate that ends before `before`, seconds since 1970, and when; the soonest first.
     pub fn ending(&self, before: i64) -> Vec<(i64, String)> {
         let connected = self.connected();
@@ -257,13 +269,15 @@ impl Hub {
         let identity = peer.as_ref().map(|peer| peer.identity.clone());
         let counts = !is_operator(identity.as_ref());
         if counts && connected.by_way[usize::from(is_local)] >= bounds.connections {
-            return Err("too many connections");
+            return Err("too many connections; close some, or raise limits.connections");
         }
         let own = connected.by_identity.entry(identity.clone()).or_default();
         // Without certificates all look the same.
         let is_bound = counts && identity.is_some();
         if is_bound && own.connections >= bounds.connections_per_identity {
-            return Err("too many connections of this identity");
+            return Err(
+                "too many connections of this identity; close some, or raise limits.connections_per_identity",
+            );
         }
         own.connections += 1;
         own.ends = peer.as_ref().and_then(|peer| tls::ends(&peer.certificate));
@@ -296,6 +310,18 @@ impl Admission {
         let mut revoked = self.hub.revoked.subscribe();
         // The hub holds the sender, and this the hub.
         let _ = revoked.wait_for(|revoked| revoked.has(&peer.certificate)).await;
+    }
+
+    /// Waits until an operator has ended what an application declared for which the connection speaks. Applications say
+    /// all that holds again on a new connection, and have no other way to hear that it is forgotten.
+    pub async fn forgotten(&self) {
+        let mut forgotten = self.hub.forgotten.subscribe();
+        // Who missed some ends, too: one may have been its own.
+        while let Ok(application) = forgotten.recv().await {
+            if self.spoken().iter().any(|(known, _)| *known == application) {
+                return;
+            }
+        }
     }
 
     /// Who it has proved to be; `None`: it may do everything.
@@ -467,11 +493,11 @@ pub(crate) mod tests {
         let operators: Vec<_> = (0..3).map(|_| admitted(&hub, Kind::Operator, "me")).collect();
         let _others = ["a", "b"].map(|name| admitted(&hub, Kind::Application, name));
         assert_eq!(hub.connections(), 5);
-        assert_eq!(hub.admit(false, None).err(), Some("too many connections"));
+        assert!(hub.admit(false, None).err().unwrap().ends_with("limits.connections"));
         let _one_more = admitted(&hub, Kind::Operator, "me");
         drop(operators);
         assert_eq!(hub.connections(), 3);
-        assert_eq!(hub.admit(false, None).err(), Some("too many connections"));
+        assert!(hub.admit(false, None).err().unwrap().ends_with("limits.connections"));
     }
 
     /// Whoever asks for what it may not, as fast as it can, fills no log, and hides nobody else who does.

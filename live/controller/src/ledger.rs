@@ -4,6 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use protocol::operator::Act;
 use serde::Serialize;
@@ -19,6 +20,8 @@ const ROOM: usize = 16 << 10;
 /// The log goes on in a new file when it has so many octets, and so many full ones are kept.
 const MOST_LOG: u64 = 4 << 20;
 const KEPT: u32 = 7;
+/// Held by who writes what stands: those of a role that has just ended may do so still.
+static WRITING: Mutex<()> = Mutex::new(());
 
 /// Standing orders that can't be read.
 #[derive(Debug, thiserror::Error)]
@@ -78,11 +81,13 @@ impl Ledger {
             most: MOST_LOG,
             unwritten: watch::Sender::new(None),
         };
+        let writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = write(&ledger.beside(), b"") {
             tracing::warn!(
                 file = %ledger.beside().display(), %error, "no room is kept for orders: make room before the next"
             );
         }
+        drop(writing);
         ledger
     }
 
@@ -123,15 +128,7 @@ impl Ledger {
     /// Writes down what became of an order, and what stands if it was carried out. What of that fails is told.
     pub fn note(&self, act: &Act, became: Result<&[Act], &str>) -> Option<String> {
         if let Ok(standing) = became {
-            let unwritten = self.keep(standing).err().map(|error| {
-                let file = self.standing_file();
-                let why = format!(
-                    "{}: {error}; what operators ordered is done, but a restart undoes it",
-                    file.display()
-                );
-                Unwritten { standing: standing.to_vec(), why }
-            });
-            self.unwritten.send_replace(unwritten);
+            self.write_down(standing);
         }
         let kept = self.unwritten.borrow().as_ref().map(|unwritten| unwritten.why.clone());
         let kept = kept.filter(|_| became.is_ok());
@@ -140,6 +137,33 @@ impl Ledger {
         let logged = self.logged(&line);
         let failed: Vec<String> = kept.into_iter().chain(logged).collect();
         (!failed.is_empty()).then(|| failed.join("; "))
+    }
+
+    fn write_down(&self, standing: &[Act]) {
+        let unwritten = self.keep(standing).err().map(|error| {
+            let file = self.standing_file();
+            let why = format!(
+                "{}: {error}; what operators ordered is done, but a restart undoes it",
+                file.display()
+            );
+            Unwritten { standing: standing.to_vec(), why }
+        });
+        self.unwritten.send_replace(unwritten);
+    }
+
+    /// Writes down what stands by the word of several controllers' store, if that isn't written here: for the day on
+    /// which the store is lost or not asked any more. That it fails is logged the first time.
+    pub fn copy(&self, standing: &[Act]) {
+        let failed = self.unwritten.borrow().is_some();
+        if !failed && self.standing().is_ok_and(|known| known == standing) {
+            return;
+        }
+        self.write_down(standing);
+        if let Some(unwritten) = &*self.unwritten.borrow()
+            && !failed
+        {
+            tracing::error!(why = unwritten.why, "the orders that stand are not written down here");
+        }
     }
 
     /// What could not be written, as it becomes and ends.
@@ -174,6 +198,7 @@ impl Ledger {
     /// Writes the standing orders, durably and at once or not at all, where room was kept for them; and keeps room for
     /// the next.
     fn keep(&self, standing: &[Act]) -> io::Result<()> {
+        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         let beside = self.beside();
         let text = serde_json::to_vec_pretty(standing)?;
         if text.len() as u64 > MOST_STANDING {
@@ -325,6 +350,31 @@ mod tests {
         assert!(ledger.again());
         assert!(ledger.unwritten().borrow().is_none());
         assert_eq!(ledger.standing().unwrap(), [frozen]);
+    }
+
+    /// What others ordered takes the place of what stood here, or none does; what stays is not written again.
+    #[test]
+    fn what_stands_elsewhere_is_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, again) = (Ledger::of(folder.path()), Ledger::of(folder.path()));
+        let frozen = act(Order::Freeze { reason: None });
+        let blocked = act(Order::Block { application: "a".into(), reason: None });
+        here.note(&frozen, Ok(std::slice::from_ref(&frozen)));
+        for elsewhere in [vec![frozen, blocked], vec![]] {
+            again.copy(&elsewhere);
+            assert_eq!(here.standing().unwrap(), elsewhere);
+            // What is no file could not be replaced by one.
+            let file = folder.path().join("orders.new");
+            fs::remove_file(&file).unwrap();
+            fs::create_dir(&file).unwrap();
+            again.copy(&elsewhere);
+            assert!(again.unwritten().borrow().is_none());
+            fs::remove_dir(&file).unwrap();
+        }
+        // What is damaged is mended.
+        fs::write(folder.path().join("orders.json"), "[").unwrap();
+        again.copy(&[]);
+        assert_eq!(here.standing().unwrap(), []);
     }
 
     /// What is written takes the place of what kept it.

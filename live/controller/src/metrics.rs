@@ -429,7 +429,8 @@ pub fn ending(whose: &str, ends: i64, now: i64) -> String {
         _ => format!("ends in {days} days"),
     };
     format!(
-        "the certificate of {whose} {when}: remove it and run `watermaster certs`, then reload or restart"
+        "the certificate of {whose} {when}: renew it (where `watermaster certs` made it, remove it and run that again), \
+         then reload or restart"
     )
 }
 

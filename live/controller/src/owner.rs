@@ -24,7 +24,7 @@ use protocol::agent::{self, Report};
 use protocol::application::{Declaration, Outcome, Problem, RefusedDeclaration};
 use protocol::operator::Act;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
-use units::Time;
+use units::{Span, Time};
 use wire::clock::{Clock, duration};
 use wire::lines;
 
@@ -42,6 +42,10 @@ pub const WAITING: usize = 1024;
 const BATCH: usize = 256;
 /// A turn takes in no more once it has taken so long: the first must not wait for the last.
 const TURN: Duration = Duration::from_millis(1);
+
+/// Agents have so long to come to one that was elected, before what most of them say counts; what the last leader
+/// granted lasts longer.
+const GATHERED: Span = Span::from_secs(2);
 
 /// Declarations of a request that are taken in before somebody else's turn may come.
 const SOME: usize = 16;
@@ -141,6 +145,8 @@ pub struct Owner {
     answers: Vec<(oneshot::Sender<Outcome>, Instant, Outcome)>,
     /// Orders of this turn that were carried out.
     ordered: Vec<oneshot::Sender<Result<Vec<Act>, Refusal>>>,
+    /// An agent has said since it was looked at that it obeys a later epoch.
+    defied: bool,
 }
 
 impl Owner {
@@ -173,6 +179,7 @@ impl Owner {
             served: Vec::new(),
             answers: Vec::new(),
             ordered: Vec::new(),
+            defied: false,
         })
     }
 
@@ -190,8 +197,11 @@ impl Owner {
         }
     }
 
-    /// Works until all who could tell something have gone, or the mandate is over.
-    pub async fn run(mut self, mut said: mpsc::Receiver<Said>) {
+    /// Works until all who could tell something have gone, or the mandate is over; or, where it was elected, until most
+    /// agents obey a later epoch, which it gives then: nothing of what it says is in force, and another office can begin
+    /// above that.
+    pub async fn run(mut self, mut said: mpsc::Receiver<Said>) -> Option<u64> {
+        let mut later = None;
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             if self.queue.is_empty() {
@@ -222,7 +232,8 @@ impl Owner {
                 }
                 self.turn();
             }
-            if !self.mandate.holds() {
+            later = self.outranked();
+            if later.is_some() || !self.mandate.holds() {
                 break;
             }
             if let Some(recorder) = &mut self.recorder {
@@ -232,6 +243,16 @@ impl Owner {
         if let Some(recorder) = self.recorder.take() {
             recorder.finish();
         }
+        later
+    }
+
+    /// The later epoch that most agents obey, once one has said so, and of one that was elected.
+    fn outranked(&mut self) -> Option<u64> {
+        let is_early = self.clock.now() < Time::ZERO + GATHERED;
+        if self.mandate.is_endless() || is_early || !std::mem::take(&mut self.defied) {
+            return None;
+        }
+        self.controller.outranked_by_most()
     }
 
     /// Takes in what is next, for a turn's time, and tells everybody what follows.
@@ -339,6 +360,7 @@ impl Owner {
                 self.agents.insert(channel, Peer { identity: Some(identity), outlet });
             }
             Event::Reported(channel, report) => {
+                self.defied |= matches!(report, Report::Stale { .. });
                 if self.agents.contains_key(&channel)
                     && let Some(refusal) = self.input(now, Input::Reported(channel, &report))
                 {

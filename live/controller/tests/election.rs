@@ -73,11 +73,14 @@ struct History {
     mixed: u64,
     /// Whether messages and processes fail.
     faulty: bool,
+    /// When somebody removes the record.
+    removed: u64,
 }
 
 impl History {
     fn new(seed: u64) -> Self {
         let mut chance = Chance(seed);
+        let removed = (20_000 + chance.below(20_000)) * MS;
         let nodes = (0..3)
             .map(|name| Node {
                 election: Election::new(candidate(name, name as u64 + 1), 0),
@@ -103,6 +106,7 @@ impl History {
             directives: Vec::new(),
             mixed: 0,
             faulty: true,
+            removed,
         }
     }
 
@@ -124,6 +128,9 @@ impl History {
     fn step(&mut self) {
         self.now += MS;
         let now = self.now;
+        if self.faulty && now == self.removed {
+            self.held = None;
+        }
         for at in 0..self.nodes.len() {
             if self.faulty {
                 self.fault(at);
@@ -156,8 +163,9 @@ impl History {
                     node.asked = Some((now + took * MS, action));
                 }
             }
+            // What the daemon does, of others' epochs too.
+            node.epoch_on_disk = node.election.highest();
             if let Some((epoch, _)) = node.election.leads(clock) {
-                node.epoch_on_disk = node.epoch_on_disk.max(epoch);
                 self.directives.push((now + MS, epoch));
             }
         }
@@ -199,6 +207,8 @@ impl History {
             }
             if let Some((epoch, _)) = node.election.leads(node.clock(now)) {
                 let process = node.election.leader().unwrap().process;
+                let highest = self.offices.last_key_value().map_or(0, |office| *office.0);
+                assert!(epoch >= highest, "epoch {epoch} after {highest}");
                 let known = *self.offices.entry(epoch).or_insert(process);
                 assert_eq!(known, process, "epoch {epoch} has two leaders");
                 leading.push(epoch);
@@ -220,6 +230,7 @@ fn seeds() -> u64 {
     std::env::var("ELECTION_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(20)
 }
 
+/// Also where the record is lost.
 #[test]
 fn two_never_lead_and_epochs_rise() {
     let (mut offices, mut refused) = (0, 0);
@@ -260,7 +271,8 @@ fn a_new_leader_comes_after_a_lease() {
             let leads = |node: &Node| node.election.leads(node.clock(history.now)).is_some();
             history.nodes.iter().position(leads)
         };
-        for _ in 0..1_000 + seed * 7 {
+        // That there is no record is known for a lease first.
+        for _ in 0..4_000 + seed * 7 {
             history.step();
         }
         let first = leads(&history).expect("one leads");
@@ -284,15 +296,57 @@ fn a_new_leader_comes_after_a_lease() {
     }
 }
 
+/// What an election asks for when it stands for office, with a store that says each time what `held` is.
+fn stands(mut election: Election, held: &Option<(Record, u64)>) -> Option<Record> {
+    let mut now = Time::ZERO;
+    while now < Time::ZERO + LEASE * 3 {
+        now = now.max(election.deadline().unwrap());
+        match election.poll(now, 0) {
+            Some(Action::Write { record, .. }) => return Some(record),
+            Some(Action::Read) => election.heard(now, Some(Said::Holds(held.clone()))),
+            None => {}
+        }
+    }
+    None
+}
+
 /// A controller that is alone with its record never leads above the last epoch that agents believe.
 #[test]
 fn the_last_epoch_is_not_passed() {
     let most = protocol::agent::MOST_EPOCH;
-    for (held, leads) in [(most - 1, true), (most, false)] {
-        let mut election = Election::new(candidate(1, 1), held);
-        assert_eq!(election.poll(Time::ZERO, 0), Some(Action::Read));
-        election.heard(Time::ZERO, Some(Said::Holds(None)));
-        let asked = election.poll(election.deadline().unwrap(), 0).unwrap();
-        assert_eq!(matches!(asked, Action::Write { .. }), leads, "{asked:?}");
+    for (last, leads) in [(most - 1, Some(most)), (most, None)] {
+        let asked = stands(Election::new(candidate(1, 1), last), &None);
+        assert_eq!(asked.map(|record| record.epoch), leads);
     }
+}
+
+/// One that has only followed, or to which it was told, begins above what is gone from the store, and far enough for
+/// those offices that it has missed. One that knows of nothing begins with the first.
+#[test]
+fn what_was_seen_is_passed_where_the_record_is_gone_or_an_old_one() {
+    let record = |epoch| Record {
+        name: "c2".into(),
+        address: "https://10.0.0.2:7443".into(),
+        epoch,
+        process: 2,
+        lease_ns: LEASE,
+        since_s: 0,
+        released: false,
+    };
+    let knows = |epoch| {
+        let mut election = Election::new(candidate(1, 1), 0);
+        election.poll(Time::ZERO, 0).unwrap();
+        election.heard(Time::ZERO, Some(Said::Holds(Some((record(epoch), 9)))));
+        election
+    };
+    let mut told = Election::new(candidate(1, 1), 0);
+    told.pass(7);
+    for (election, held) in
+        [(knows(7), None), (knows(7), Some((record(5), 4))), (told, Some((record(2), 4)))]
+    {
+        let epoch = stands(election, &held).unwrap().epoch;
+        assert!(epoch > 8 && epoch < 10_000, "{epoch}");
+    }
+    assert_eq!(stands(Election::new(candidate(1, 1), 0), &None).unwrap().epoch, 1);
+    assert_eq!(stands(knows(7), &Some((record(7), 9))).unwrap().epoch, 8);
 }

@@ -6,6 +6,10 @@ use crate::command::Form;
 
 /// Longest line of an answer, octets.
 const LONGEST_LINE: usize = 4096;
+/// Largest value that memcached can have, octets.
+const LARGEST: usize = 1 << 30;
+/// What ends a quiet answer.
+const NO_OP: &[u8] = b"MN\r\n";
 
 /// Why what a server says can't be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,9 +17,6 @@ pub enum AnswerError {
     /// A line without end.
     #[error("a line of its answer is too long")]
     Line,
-    /// A value beyond the bound.
-    #[error("a value is larger than `item` allows")]
-    Item,
     /// Anything else.
     #[error("its answer is not memcached's")]
     Strange,
@@ -26,6 +27,9 @@ pub enum AnswerError {
 pub enum Answer {
     /// `VALUE`: the key, and what follows it: flags, size and value.
     Value(Bytes, Bytes),
+    /// A value beyond the bound: its key, unless a meta command was answered, and how many octets follow that are to be
+    /// passed over.
+    Large(Bytes, usize),
     /// The end of values.
     End,
     /// An answer as it is, or an error in the place of values.
@@ -50,7 +54,12 @@ pub fn values(buffer: &mut BytesMut, item: usize) -> Next {
     }
     let mut words = line.split(|octet| *octet == b' ').skip(1);
     let key = words.next().filter(|key| !key.is_empty()).ok_or(AnswerError::Strange)?.len();
-    let size = number(words.nth(1).ok_or(AnswerError::Strange)?, item)?;
+    let size = number(words.nth(1).ok_or(AnswerError::Strange)?)?;
+    if size > item {
+        let mut line = buffer.split_to(end).freeze();
+        line.advance(b"VALUE ".len());
+        return Ok(Some(Answer::Large(line.split_to(key), size + 2)));
+    }
     let Some(mut octets) = value(buffer, end, size)? else { return Ok(None) };
     octets.advance(b"VALUE ".len());
     let key = octets.split_to(key);
@@ -68,8 +77,13 @@ pub fn whole(buffer: &mut BytesMut, form: Form, item: usize) -> Next {
     }
     let octets = if form != Form::Line && line.starts_with(b"VA ") {
         let size = line[3..].split(|octet| *octet == b' ').next().unwrap_or_default();
+        let size = number(size)?;
+        if size > item {
+            buffer.advance(end);
+            let more = if form == Form::Quiet { NO_OP.len() } else { 0 };
+            return Ok(Some(Answer::Large(Bytes::new(), size + 2 + more)));
+        }
         // The value is looked at in place: what is quiet ends with one line more.
-        let size = number(size, item)?;
         if buffer.len() < end + size + 2 {
             return Ok(None);
         }
@@ -83,12 +97,11 @@ pub fn whole(buffer: &mut BytesMut, form: Form, item: usize) -> Next {
     if form != Form::Quiet {
         return Ok(Some(Answer::Whole(buffer.split_to(octets).freeze())));
     }
-    const END: &[u8] = b"MN\r\n";
-    match buffer.get(octets..octets + END.len()) {
+    match buffer.get(octets..octets + NO_OP.len()) {
         None => Ok(None),
-        Some(END) => {
+        Some(NO_OP) => {
             let answer = buffer.split_to(octets).freeze();
-            buffer.advance(END.len());
+            buffer.advance(NO_OP.len());
             Ok(Some(Answer::Whole(answer)))
         }
         // An error answered the line, or its value was taken for a line.
@@ -110,10 +123,9 @@ fn end_of_line(buffer: &[u8]) -> Result<Option<usize>, AnswerError> {
     }
 }
 
-fn number(size: &[u8], item: usize) -> Result<usize, AnswerError> {
+fn number(size: &[u8]) -> Result<usize, AnswerError> {
     let size = std::str::from_utf8(size).ok().and_then(|size| size.parse::<usize>().ok());
-    let size = size.ok_or(AnswerError::Strange)?;
-    if size > item { Err(AnswerError::Item) } else { Ok(size) }
+    size.filter(|size| *size <= LARGEST).ok_or(AnswerError::Strange)
 }
 
 /// A line that ends at `end` and the value of `size` after it.

@@ -1,11 +1,19 @@
 //! What clients say: memcached's text and meta commands (memcached's `doc/protocol.txt`), without I/O.
 
+use std::str::FromStr;
+
 use bytes::{Buf, Bytes, BytesMut};
 
 /// Longest key, octets, as memcached has it.
 const LONGEST_KEY: usize = 250;
 /// Longest command line but for those with many keys, octets, as memcached has it.
 const LONGEST_LINE: usize = 2048;
+/// Most flags of a meta command, as memcached has it for `ms`. Others may have one more there.
+const MOST_FLAGS: usize = 16;
+/// Longest flag, octets, as memcached has it for `O`.
+const LONGEST_FLAG: usize = 32;
+/// Longest number, octets: memcached takes more zeros, which only make lines longer.
+const LONGEST_NUMBER: usize = 20;
 
 /// Bounds on what a client may say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +47,9 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Whether a meta command has the flag `q`.
+    /// Whether a meta command has the flag `q`: memcached looks at the first octet alone.
     pub fn is_quiet(flags: &[u8]) -> bool {
-        flags.split(u8::is_ascii_whitespace).any(|flag| flag == b"q")
+        flags.split(|octet| *octet == b' ').any(|flag| flag.first() == Some(&b'q'))
     }
 }
 
@@ -55,13 +63,15 @@ pub struct Query {
 }
 
 impl Query {
-    /// Whether it can stand in a line of memcached's protocol.
+    /// Whether memcached takes it for what it is, and answers once.
     pub fn is_plain(&self) -> bool {
-        let flags = match &self.verb {
-            Verb::Get | Verb::Gets => return is_key(&self.key),
-            Verb::Meta(flags) => flags,
+        let is_read = match &self.verb {
+            Verb::Get | Verb::Gets => true,
+            Verb::Meta(flags) => {
+                are_flags(flags.split(|octet| *octet == b' ').filter(|word| !word.is_empty()))
+            }
         };
-        flags.len() <= LONGEST_LINE && flags.iter().all(|octet| *octet >= b' ') && is_key(&self.key)
+        is_read && is_key(&self.key)
     }
 }
 
@@ -108,6 +118,8 @@ pub enum Command {
     Version,
     /// `stats`, with what.
     Stats(Bytes),
+    /// A value above the bound, which is passed over. The key, where its old value is to go.
+    Large(Option<Bytes>),
     /// Answered with a fixed line, or with nothing.
     Said(&'static str),
     /// `quit`.
@@ -118,11 +130,15 @@ pub enum Command {
 
 const ERROR: &str = "ERROR\r\n";
 const FORMAT: &str = "CLIENT_ERROR bad command line format\r\n";
-const LARGE: &str = "SERVER_ERROR object too large for cache\r\n";
+/// What is said of a value above the bound.
+pub const LARGE: &str = "SERVER_ERROR object too large for cache\r\n";
 const CHUNK: &str = "CLIENT_ERROR bad data chunk\r\n";
 const LONG: &str = "CLIENT_ERROR line too long\r\n";
 const MANY: &str = "CLIENT_ERROR too many keys\r\n";
 const BINARY: &str = "CLIENT_ERROR the binary protocol is not supported\r\n";
+const TIME: &str = "CLIENT_ERROR invalid exptime argument\r\n";
+const DELTA: &str = "CLIENT_ERROR invalid numeric delta argument\r\n";
+const FLAGS: &str = "CLIENT_ERROR too many, invalid or duplicate flags\r\n";
 const BASE64: &str = "CLIENT_ERROR keys in base64 are not supported\r\n";
 const REFUSED: &str = "CLIENT_ERROR not supported by a gathering front end\r\n";
 
@@ -173,19 +189,25 @@ impl Parser {
         let line = &buffer[..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let mut words = line.split(|octet| *octet == b' ').filter(|word| !word.is_empty());
-        let name = words.next().unwrap_or_default().to_ascii_lowercase();
-        let words: Vec<&[u8]> = words.take(self.bounds.keys + 2).collect();
-        let value = match value_of(&name, &words) {
+        let name = words.next().unwrap_or_default();
+        let words: Vec<&[u8]> = words.take(self.bounds.keys.max(MOST_FLAGS) + 3).collect();
+        let value = match value_of(name, &words) {
             None => None,
             Some(Err(said)) => {
                 buffer.advance(end + 1);
                 return Some(Command::Said(said));
             }
             Some(Ok(size)) if size > self.bounds.item => {
+                let command = match self.read(name, &words, Some(&[])) {
+                    // As memcached does: who stored it means the old value no more. What is silent is told too.
+                    Command::Pass(pass) => {
+                        Command::Large(matches!(name, b"set" | b"ms").then_some(pass.key))
+                    }
+                    refused => refused,
+                };
                 buffer.advance(end + 1);
                 self.skip = size.saturating_add(2);
-                // What is silent is told too, as memcached does.
-                return Some(Command::Said(LARGE));
+                return Some(command);
             }
             Some(Ok(size)) => {
                 if buffer.len() < end + 1 + size + 2 {
@@ -198,7 +220,7 @@ impl Parser {
                 Some(end + 1..end + 1 + size + 2)
             }
         };
-        let command = self.read(&name, &words, value.clone().map(|range| &buffer[range]));
+        let command = self.read(name, &words, value.clone().map(|range| &buffer[range]));
         buffer.advance(value.map_or(end + 1, |range| range.end));
         Some(command)
     }
@@ -215,8 +237,8 @@ impl Parser {
             },
             b"gat" | b"gats" => {
                 let Some((time, keys)) = words.split_first() else { return Command::Said(ERROR) };
-                if !is_number(time) {
-                    return Command::Said("CLIENT_ERROR invalid exptime argument\r\n");
+                if !is::<i32>(time) {
+                    return Command::Said(TIME);
                 }
                 match self.keys(keys) {
                     Ok(keys) => Command::Touch([name, b" ", time].concat().into(), keys),
@@ -232,7 +254,7 @@ impl Parser {
                 let (words, is_silent) = silent(words);
                 match words {
                     [] => Command::Flush(Bytes::from_static(b"flush_all\r\n"), is_silent),
-                    [delay] if is_number(delay) => {
+                    [delay] if is::<i32>(delay) => {
                         let line = [b"flush_all ", *delay, b"\r\n"].concat();
                         Command::Flush(line.into(), is_silent)
                     }
@@ -280,12 +302,41 @@ fn value_of(name: &[u8], words: &[&[u8]]) -> Option<Result<usize, &'static str>>
 }
 
 fn is_key(key: &[u8]) -> bool {
-    (1..=LONGEST_KEY).contains(&key.len()) && key.iter().all(|octet| *octet > b' ' && *octet != 127)
+    (1..=LONGEST_KEY).contains(&key.len()) && is_text(key)
 }
 
-fn is_number(word: &[u8]) -> bool {
-    let digits = word.strip_prefix(b"-").unwrap_or(word);
-    (1..=20).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit)
+/// Whether a word is a number as memcached reads it. What it can't read it answers by an error, and takes the value that
+/// follows for a command.
+fn is<T: FromStr>(word: &[u8]) -> bool {
+    word.len() <= LONGEST_NUMBER
+        && std::str::from_utf8(word).is_ok_and(|word| word.parse::<T>().is_ok())
+}
+
+/// Whether a flag has behind its first octet what memcached reads there.
+fn is_flag(flag: &[u8]) -> bool {
+    let [first, rest @ ..] = flag else { return false };
+    let is_read = match first {
+        b'N' | b'R' | b'T' => is::<i32>(rest),
+        b'F' => is::<u32>(rest),
+        b'C' | b'D' | b'E' | b'J' => is::<u64>(rest),
+        b'M' => rest.len() == 1,
+        _ => true,
+    };
+    is_read && flag.len() <= LONGEST_FLAG && is_text(flag)
+}
+
+/// Whether these are flags as memcached reads them: by their first octets, which differ.
+fn are_flags<'a>(flags: impl Iterator<Item = &'a [u8]>) -> bool {
+    let mut seen = [false; 127];
+    flags.enumerate().all(|(place, flag)| {
+        let first = flag.first().and_then(|first| seen.get_mut(usize::from(*first)));
+        let is_new = first.is_some_and(|seen| !std::mem::replace(seen, true));
+        place < MOST_FLAGS && is_new && is_flag(flag)
+    })
+}
+
+fn is_text(word: &[u8]) -> bool {
+    word.iter().all(|octet| *octet > b' ' && *octet != 127)
 }
 
 /// The words without `noreply` at their end, and whether it was there.
@@ -309,9 +360,13 @@ fn line(name: &[u8], words: &[&[u8]], value: Option<&[u8]>) -> Bytes {
 
 fn store(name: &[u8], words: &[&[u8]], value: Option<&[u8]>) -> Command {
     let (words, is_silent) = silent(words);
-    let numbers = if name == b"cas" { 4 } else { 3 };
-    let [key, given @ ..] = words else { return Command::Said(ERROR) };
-    if !is_key(key) || given.len() != numbers || !given.iter().all(|word| is_number(word)) {
+    // The size has been read already.
+    let [key, flags, time, _, more @ ..] = words else { return Command::Said(FORMAT) };
+    let is_whole = match more {
+        [unique] => name == b"cas" && is::<u64>(unique),
+        more => name != b"cas" && more.is_empty(),
+    };
+    if !is_whole || !is_key(key) || !is::<u32>(flags) || !is::<i32>(time) {
         return Command::Said(FORMAT);
     }
     Command::Pass(Pass {
@@ -326,13 +381,16 @@ fn store(name: &[u8], words: &[&[u8]], value: Option<&[u8]>) -> Command {
 fn change(name: &[u8], words: &[&[u8]]) -> Command {
     let (words, is_silent) = silent(words);
     let [key, given @ ..] = words else { return Command::Said(ERROR) };
-    let is_whole = match name {
+    let refused = match (name, given) {
         // A time of zero is what old clients add.
-        b"delete" => given.is_empty() || given == [b"0"],
-        _ => given.len() == 1,
+        (b"delete", [] | [b"0"]) => None,
+        (b"delete", _) => Some(DELETE),
+        (b"touch", [time]) => (!is::<i32>(time)).then_some(TIME),
+        (_, [delta]) => (!is::<u64>(delta)).then_some(DELTA),
+        _ => Some(ERROR),
     };
-    if !is_whole {
-        return Command::Said(if name == b"delete" { DELETE } else { ERROR });
+    if let Some(said) = refused {
+        return Command::Said(said);
     }
     if !is_key(key) {
         return Command::Said(FORMAT);
@@ -350,23 +408,26 @@ const DELETE: &str = "CLIENT_ERROR bad command line format.  Usage: delete <key>
 
 fn meta(name: &[u8], words: &[&[u8]], value: Option<&[u8]>) -> Command {
     let [key, given @ ..] = words else { return Command::Said(ERROR) };
-    if !is_key(key) || given.len() > 64 {
+    if !is_key(key) {
         return Command::Said(FORMAT);
     }
     let flags = if name == b"ms" { &given[1..] } else { given };
-    if flags.contains(&&b"b"[..]) {
+    if !are_flags(flags.iter().copied()) {
+        return Command::Said(FLAGS);
+    }
+    let has_one_of =
+        |some: &[u8]| flags.iter().any(|flag| flag.first().is_some_and(|f| some.contains(f)));
+    if has_one_of(b"b") {
         return Command::Said(BASE64);
     }
     let key = Bytes::copy_from_slice(key);
-    let is_quiet = flags.contains(&&b"q"[..]);
+    let is_quiet = has_one_of(b"q");
     // What changes an item is said once, to its own server.
-    let changes = |flag: &&[u8]| matches!(flag.first(), Some(b'N' | b'R' | b'T' | b'E'));
-    if name == b"mg" && !flags.iter().any(changes) {
+    if name == b"mg" && !has_one_of(b"NRTE") {
         return Command::Meta(Query { key, verb: Verb::Meta(flags.join(&b' ').into()) });
     }
     // A mode, a condition or a wish for what only one server knows makes copies differ.
-    let differs = |flag: &&&[u8]| matches!(flag.first(), Some(b'M' | b'C' | b'E' | b'I' | b'c'));
-    let is_same = matches!(name, b"ms" | b"md") && !flags.iter().any(|flag| differs(&flag));
+    let is_same = matches!(name, b"ms" | b"md") && !has_one_of(b"MCEIc");
     let mut octets = BytesMut::from(&line(name, words, value)[..]);
     if is_quiet {
         octets.extend_from_slice(b"mn\r\n");

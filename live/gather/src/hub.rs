@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) servers: Vec<Server>,
     placement: u64,
-    budget: Budget,
+    pub(crate) budget: Budget,
     state: Mutex<State>,
 }
 
@@ -68,9 +68,8 @@ impl Hub {
             TcpListener::bind(listen).await.map_err(|error| StartError::Listen(listen, error))?;
         let budget = Budget::new(settings.memory);
         let item = settings.bounds.item;
-        let start = |server: &crate::settings::Server| {
-            Server::start(&server.name, server.address, item, budget.clone())
-        };
+        let start =
+            |server: &crate::settings::Server| Server::start(&server.name, server.address, item);
         let servers = settings.servers.iter().map(start).collect();
         let placement = settings.placement();
         let shared = Shared { settings, servers, placement, budget, state: Mutex::default() };

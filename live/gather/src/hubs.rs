@@ -29,7 +29,8 @@ pub(crate) enum Event {
     Lost(u32),
 }
 
-type Listeners = Arc<Mutex<HashMap<u64, mpsc::UnboundedSender<Event>>>>;
+/// By request: who hears, and what values count in.
+type Listeners = Arc<Mutex<HashMap<u64, (mpsc::UnboundedSender<Event>, Budget)>>>;
 
 /// What every connection needs to know.
 #[derive(Clone)]
@@ -38,7 +39,6 @@ pub(crate) struct Terms {
     pub(crate) placement: u64,
     pub(crate) patience: Duration,
     pub(crate) most: usize,
-    pub(crate) budget: Budget,
 }
 
 pub(crate) struct Hubs {
@@ -68,10 +68,10 @@ impl Hubs {
         Self { links, listeners }
     }
 
-    /// What hubs bring for a request.
-    pub(crate) fn listen(&self, request: u64) -> Listening {
+    /// What hubs bring for a request, counted in `budget`.
+    pub(crate) fn listen(&self, request: u64, budget: &Budget) -> Listening {
         let (to, events) = mpsc::unbounded_channel();
-        lock(&self.listeners).insert(request, to);
+        lock(&self.listeners).insert(request, (to, budget.clone()));
         Listening { request, events, listeners: Arc::clone(&self.listeners) }
     }
 
@@ -117,7 +117,7 @@ impl Link {
             tracing::warn!("hub at {}: {why}", self.address);
             // What was meant for the one that is gone means nothing to its successor.
             while messages.try_recv().is_ok() {}
-            for to in lock(&self.listeners).values() {
+            for (to, _) in lock(&self.listeners).values() {
                 let _ = to.send(Event::Lost(self.server));
             }
         }
@@ -168,12 +168,12 @@ impl Link {
 
     fn deliver(&self, request: u64, octets: usize, found: Vec<(u32, Found)>) {
         let listeners = lock(&self.listeners);
-        let Some(to) = listeners.get(&request) else { return };
+        let Some((to, budget)) = listeners.get(&request) else { return };
         let outcome = |found| match found {
             Found::Answer(None) => Ok(None),
             // The frame that it came in is not kept for it.
             Found::Answer(Some(octets)) => {
-                Record::new(Bytes::copy_from_slice(&octets), &self.terms.budget).map(Some)
+                Record::new(Bytes::copy_from_slice(&octets), budget).map(Some)
             }
             Found::Failed(why) => Err(why.into()),
         };

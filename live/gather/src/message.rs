@@ -248,10 +248,6 @@ fn message(frame: &mut Bytes) -> Option<Message> {
                     _ => return None,
                 };
                 let query = Query { key: octets(frame)?, verb };
-                // What isn't so could smuggle commands into a server's connection.
-                if !query.is_plain() {
-                    return None;
-                }
                 wanted.push(Wanted { object, holder, query });
             }
             Message::Gather { request, parent, speed, packed, patience, wanted }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -27,30 +27,53 @@ pub type Fault = Arc<str>;
 
 /// Octets of values that may be held.
 #[derive(Clone, Debug)]
-pub struct Budget(Arc<AtomicUsize>);
+pub struct Budget {
+    left: Arc<AtomicUsize>,
+    whole: Option<Arc<AtomicUsize>>,
+}
 
 impl Budget {
     /// Of so many octets.
     pub fn new(octets: usize) -> Self {
-        Self(Arc::new(AtomicUsize::new(octets)))
+        Self { left: Arc::new(AtomicUsize::new(octets)), whole: None }
+    }
+
+    /// At most so many octets of it: what is held of the part counts in the whole too.
+    pub fn part(&self, octets: usize) -> Self {
+        Self { whole: Some(Arc::clone(&self.left)), ..Self::new(octets) }
     }
 
     /// Counts octets as held until the result is dropped; `None` if they are too many.
     pub fn take(&self, octets: usize) -> Option<Hold> {
-        let taken = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(octets));
-        taken.ok().map(|_| Hold(octets, self.clone()))
+        let whole = match &self.whole {
+            Some(whole) => Some(Taken::new(whole, octets)?),
+            None => None,
+        };
+        Some(Hold { _own: Taken::new(&self.left, octets)?, _whole: whole })
     }
 }
 
 /// Octets that are held.
 #[derive(Debug)]
-pub struct Hold(usize, Budget);
+pub struct Hold {
+    _own: Taken,
+    _whole: Option<Taken>,
+}
 
-impl Drop for Hold {
+#[derive(Debug)]
+struct Taken(usize, Arc<AtomicUsize>);
+
+impl Taken {
+    fn new(left: &Arc<AtomicUsize>, octets: usize) -> Option<Self> {
+        let taken = left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(octets));
+        taken.ok().map(|_| Self(octets, Arc::clone(left)))
+    }
+}
+
+impl Drop for Taken {
     fn drop(&mut self) {
-        self.1.0.fetch_add(self.0, Ordering::Relaxed);
+        self.1.fetch_add(self.0, Ordering::Relaxed);
     }
 }
 
@@ -59,18 +82,22 @@ impl Drop for Hold {
 pub struct Record {
     /// As [`Answer`] has it.
     pub octets: Bytes,
-    _hold: Arc<Hold>,
+    _hold: Option<Arc<Hold>>,
 }
 
 impl Record {
-    /// Of octets within the budget.
+    /// Of octets within the budget. A line alone isn't counted: what was done is said, whatever others hold.
     ///
     /// # Errors
     /// They are too many.
     pub fn new(octets: Bytes, budget: &Budget) -> Result<Self, Fault> {
+        let end = octets.iter().position(|octet| *octet == b'\n');
+        if end.is_none_or(|end| end + 1 == octets.len()) {
+            return Ok(Self { octets, _hold: None });
+        }
         // What stands around it counts too.
         let hold = budget.take(octets.len() + 128).ok_or("out of memory")?;
-        Ok(Self { octets, _hold: Arc::new(hold) })
+        Ok(Self { octets, _hold: Some(Arc::new(hold)) })
     }
 }
 
@@ -90,6 +117,8 @@ enum Expected {
 struct Question {
     octets: Bytes,
     expected: Expected,
+    /// Of who asks.
+    budget: Budget,
     deadline: Instant,
     to: oneshot::Sender<Result<Answers, Fault>>,
 }
@@ -124,16 +153,16 @@ impl Pending {
 impl Server {
     /// The server at `address`, whose values have at most `item` octets. A task keeps its connection until all who
     /// may ask are gone.
-    pub fn start(name: &str, address: SocketAddr, item: usize, budget: Budget) -> Self {
+    pub fn start(name: &str, address: SocketAddr, item: usize) -> Self {
         let (questions, asked) = mpsc::channel(MOST_WAITING);
         let name: Arc<str> = name.into();
-        let line = Line { name: Arc::clone(&name), address, item, budget };
+        let line = Line { name: Arc::clone(&name), address, item };
         tokio::spawn(line.run(asked));
         Self { name, questions }
     }
 
-    /// Asks for keys, of which either all or none are asked for by a meta command.
-    pub fn ask(&self, queries: &[Query], deadline: Instant) -> Pending {
+    /// Asks for keys, of which either all or none are asked for by a meta command. Values count in `budget`.
+    pub fn ask(&self, queries: &[Query], budget: &Budget, deadline: Instant) -> Pending {
         let mut octets = BytesMut::new();
         let mut forms = VecDeque::new();
         let mut keys = VecDeque::new();
@@ -160,26 +189,38 @@ impl Server {
             }
         }
         if keys.is_empty() {
-            return self.send(octets.freeze(), Expected::Forms(forms), deadline);
+            return self.send(octets.freeze(), Expected::Forms(forms), budget, deadline);
         }
         octets.extend_from_slice(b"\r\n");
-        self.send(octets.freeze(), Expected::Values(keys), deadline)
+        self.send(octets.freeze(), Expected::Values(keys), budget, deadline)
     }
 
     /// Asks for values of `keys` by a line that begins so.
-    pub fn ask_with(&self, start: &[u8], keys: &[Bytes], deadline: Instant) -> Pending {
+    pub fn ask_with(
+        &self,
+        start: &[u8],
+        keys: &[Bytes],
+        budget: &Budget,
+        deadline: Instant,
+    ) -> Pending {
         let line = [start, b" ", &keys.join(&b' '), b"\r\n"].concat();
-        self.send(line.into(), Expected::Values(keys.iter().cloned().collect()), deadline)
+        self.send(line.into(), Expected::Values(keys.iter().cloned().collect()), budget, deadline)
     }
 
     /// Says something that is answered once.
-    pub fn say(&self, octets: Bytes, form: Form, deadline: Instant) -> Pending {
-        self.send(octets, Expected::Forms(VecDeque::from([form])), deadline)
+    pub fn say(&self, octets: Bytes, form: Form, budget: &Budget, deadline: Instant) -> Pending {
+        self.send(octets, Expected::Forms(VecDeque::from([form])), budget, deadline)
     }
 
-    fn send(&self, octets: Bytes, expected: Expected, deadline: Instant) -> Pending {
+    fn send(
+        &self,
+        octets: Bytes,
+        expected: Expected,
+        budget: &Budget,
+        deadline: Instant,
+    ) -> Pending {
         let (to, answer) = oneshot::channel();
-        let question = Question { octets, expected, deadline, to };
+        let question = Question { octets, expected, budget: budget.clone(), deadline, to };
         let answer = match self.questions.try_send(question) {
             Ok(()) => Ok(answer),
             Err(_) => Err(format!("{}: too many requests wait for it", self.name).into()),
@@ -193,7 +234,6 @@ struct Line {
     name: Arc<str>,
     address: SocketAddr,
     item: usize,
-    budget: Budget,
 }
 
 impl Line {
@@ -253,25 +293,31 @@ impl Line {
     ) -> String {
         let mut buffer = BytesMut::new();
         loop {
-            let asked = tokio::select! {
-                biased;
-                question = waiting.recv() => match question {
-                    Some(question) => Some(question),
-                    None => return "nobody asks any more".to_owned(),
-                },
-                // A server that goes is noticed before it is asked.
-                got = read.read_buf(&mut buffer) => match got {
-                    Ok(0) => return "closed".to_owned(),
-                    Ok(_) => waiting.try_recv().ok(),
-                    Err(error) => return error.to_string(),
+            let asked = match waiting.try_recv() {
+                Ok(question) => Some(question),
+                // A question is here before it is sent: what is left over answers none, and would be taken for the
+                // next one's answer.
+                Err(_) if !buffer.is_empty() => None,
+                Err(_) => tokio::select! {
+                    biased;
+                    question = waiting.recv() => match question {
+                        Some(question) => Some(question),
+                        None => return "nobody asks any more".to_owned(),
+                    },
+                    // A server that goes is noticed before it is asked.
+                    got = read.read_buf(&mut buffer) => match got {
+                        Ok(0) => return "closed".to_owned(),
+                        Ok(_) => waiting.try_recv().ok(),
+                        Err(error) => return error.to_string(),
+                    },
                 },
             };
             let Some(mut question) = asked else {
                 return "it speaks without being asked".to_owned();
             };
-            let mut answers = Answers::new();
+            let (mut answers, mut skip) = (Answers::new(), 0);
             loop {
-                match self.take(&mut buffer, &mut question.expected, &mut answers) {
+                match self.take(&mut buffer, &mut skip, &mut question, &mut answers) {
                     Err(why) => {
                         let _ = question.to.send(Err(format!("{}: {why}", self.name).into()));
                         return why.to_string();
@@ -295,27 +341,33 @@ impl Line {
         }
     }
 
-    /// Takes what has come of an answer; whether it is whole.
+    /// Takes what has come of an answer, passing over the octets of `skip`; whether it is whole.
     fn take(
         &self,
         buffer: &mut BytesMut,
-        expected: &mut Expected,
+        skip: &mut usize,
+        question: &mut Question,
         answers: &mut Answers,
     ) -> Result<bool, answer::AnswerError> {
-        match expected {
-            Expected::Values(keys) => loop {
-                match answer::values(buffer, self.item)? {
+        let budget = &question.budget;
+        loop {
+            let gone = buffer.len().min(*skip);
+            buffer.advance(gone);
+            *skip -= gone;
+            if *skip > 0 {
+                return Ok(false);
+            }
+            match &mut question.expected {
+                Expected::Values(keys) => match answer::values(buffer, self.item)? {
                     None => return Ok(false),
                     Some(Answer::Value(key, octets)) => {
-                        // Servers leave out what they haven't, and keep the order.
-                        loop {
-                            let next = keys.pop_front().ok_or(answer::AnswerError::Strange)?;
-                            if next == key {
-                                break;
-                            }
-                            answers.push(Ok(None));
-                        }
-                        answers.push(Record::new(octets, &self.budget).map(Some));
+                        leave_out(keys, &key, answers)?;
+                        answers.push(Record::new(octets, budget).map(Some));
+                    }
+                    Some(Answer::Large(key, octets)) => {
+                        leave_out(keys, &key, answers)?;
+                        answers.push(Err(self.large()));
+                        *skip = octets;
                     }
                     Some(Answer::End) => {
                         answers.extend(keys.drain(..).map(|_| Ok(None)));
@@ -327,22 +379,40 @@ impl Line {
                         answers.extend(keys.drain(..).map(|_| Err(Arc::clone(&why))));
                         return Ok(true);
                     }
-                }
-            },
-            Expected::Forms(forms) => {
-                while let Some(form) = forms.front() {
+                },
+                Expected::Forms(forms) => {
+                    let Some(form) = forms.front() else { return Ok(true) };
                     match answer::whole(buffer, *form, self.item)? {
                         Some(Answer::Whole(octets)) => {
-                            answers.push(Record::new(octets, &self.budget).map(Some));
-                            forms.pop_front();
+                            answers.push(Record::new(octets, budget).map(Some));
+                        }
+                        Some(Answer::Large(_, octets)) => {
+                            answers.push(Err(self.large()));
+                            *skip = octets;
                         }
                         _ => return Ok(false),
                     }
+                    forms.pop_front();
                 }
-                Ok(true)
             }
         }
     }
+
+    fn large(&self) -> Fault {
+        format!("{}: a value is larger than item allows", self.name).into()
+    }
+}
+
+/// Takes the keys up to this one as not there: servers leave out what they haven't, and keep the order.
+fn leave_out(
+    keys: &mut VecDeque<Bytes>,
+    found: &Bytes,
+    answers: &mut Answers,
+) -> Result<(), answer::AnswerError> {
+    while keys.pop_front().ok_or(answer::AnswerError::Strange)? != *found {
+        answers.push(Ok(None));
+    }
+    Ok(())
 }
 
 /// Sends questions as they come, and passes them on to who reads their answers.

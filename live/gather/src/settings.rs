@@ -54,6 +54,8 @@ pub struct Settings {
     pub bounds: Bounds,
     /// Most octets of values held at once.
     pub memory: usize,
+    /// Most of it that a client holds.
+    pub share: usize,
     /// How long a request may take.
     pub deadline: Duration,
     /// How long a hub may send nothing.
@@ -173,6 +175,9 @@ impl Settings {
             let span = fields.or(key, Span::from_millis(default), read)?;
             Ok::<_, DocumentError>(Duration::from_nanos(span.as_nanos()))
         };
+        let item = size(&mut fields, "item", 1 << 20, 1024, 128 << 20)?;
+        let memory = size(&mut fields, "memory", 256 << 20, 1 << 20, 1 << 40)?;
+        let share = size(&mut fields, "share", (memory / 8).max(item), 1024, 1 << 40)?;
         let settings = Self {
             listen: socket(&fields.need("listen", "\"127.0.0.1:11211\"")?)?,
             rate: rate(&mut fields, "rate")?,
@@ -180,11 +185,9 @@ impl Settings {
             buffer: fields.or("buffer", Buffer::Bytes(Bytes::new(100_000)), buffer)?,
             straight_below: fields.or("straight_below", 8, |v| v.integer(1..=1 << 20))?,
             clients: fields.or("clients", 1000, |v| v.integer(1..=1 << 16))?,
-            bounds: Bounds {
-                keys: fields.or("keys", 16_384, |v| v.integer(1..=1 << 20))?,
-                item: size(&mut fields, "item", 1 << 20, 1024, 128 << 20)?,
-            },
-            memory: size(&mut fields, "memory", 256 << 20, 1 << 20, 1 << 40)?,
+            bounds: Bounds { keys: fields.or("keys", 16_384, |v| v.integer(1..=1 << 20))?, item },
+            memory,
+            share,
             deadline: time(&mut fields, "deadline", 1000, 60_000)?,
             patience: time(&mut fields, "patience", 100, 60_000)?,
             late: time(&mut fields, "late", 200, 60_000)?,
@@ -200,6 +203,9 @@ impl Settings {
         };
         if settings.memory < settings.bounds.item {
             return Err(fields.error("memory is less than one item; raise memory or lower item"));
+        }
+        if settings.share < settings.bounds.item {
+            return Err(fields.error("share is less than one item; raise share or lower item"));
         }
         fields.done()?;
         root.done()?;

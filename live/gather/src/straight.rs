@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::command::Query;
-use crate::pool::{Answers, Fault, Server};
+use crate::pool::{Answers, Budget, Fault, Server};
 
 /// Asks the servers; `holders` has `copies` of each query in turn.
 pub(crate) async fn gather(
@@ -14,6 +14,7 @@ pub(crate) async fn gather(
     queries: &[Query],
     holders: &[u32],
     copies: usize,
+    budget: &Budget,
     limit: Duration,
 ) -> Answers {
     let end = Instant::now() + limit;
@@ -33,7 +34,7 @@ pub(crate) async fn gather(
         let deadline = Instant::now() + end.saturating_duration_since(Instant::now()) / rounds;
         let ask = |(holder, places): (u32, Vec<usize>)| {
             let asked: Vec<Query> = places.iter().map(|place| queries[*place].clone()).collect();
-            (places, servers[holder as usize].ask(&asked, deadline))
+            (places, servers[holder as usize].ask(&asked, budget, deadline))
         };
         let pending: Vec<_> = groups.into_iter().map(ask).collect();
         for (places, pending) in pending {

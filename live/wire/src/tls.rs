@@ -175,6 +175,20 @@ pub fn own_ends(files: &Files) -> Result<Vec<(PathBuf, i64)>, TlsError> {
     Ok(all)
 }
 
+/// Whether our own certificate has not ended: of what a peer asks that isn't ours, all that can be known here.
+///
+/// # Errors
+/// It has, or the file can't be read.
+pub fn lasts(files: &Files) -> Result<(), TlsError> {
+    let now = i64::try_from(UnixTime::now().as_secs()).unwrap_or(i64::MAX);
+    let mut ends = certificates(&files.certificate)?.into_iter().filter_map(|one| ends(&one));
+    if ends.any(|end| end <= now) {
+        let reason = "has expired; bring a new one here, with its key";
+        return Err(TlsError::new(&files.certificate, reason));
+    }
+    Ok(())
+}
+
 /// Our own certificates and those of the authority, as the files hold them.
 ///
 /// # Errors
@@ -417,9 +431,14 @@ mod tests {
             assert!(said.contains("is not signed by"), "{said}");
         }
         let server = || rcgen::ExtendedKeyUsagePurpose::ServerAuth;
-        check(&sign(&ours, server(), 3_600), Role::Controller, None).unwrap();
-        let said = told(&sign(&ours, server(), -3_600), Role::Controller, None);
+        let good = sign(&ours, server(), 3_600);
+        check(&good, Role::Controller, None).unwrap();
+        lasts(&good).unwrap();
+        let over = sign(&ours, server(), -3_600);
+        let said = told(&over, Role::Controller, None);
         assert!(said.contains("has expired"), "{said}");
+        let said = lasts(&over).unwrap_err().to_string();
+        assert!(said.contains("bring a new one"), "{said}");
         let client = rcgen::ExtendedKeyUsagePurpose::ClientAuth;
         let said = told(&sign(&ours, client, 3_600), Role::Controller, None);
         assert!(said.contains("is not for a server"), "{said}");

@@ -1682,7 +1682,7 @@ export interface operations {
                     "application/json": components["schemas"]["Outcome"];
                 };
             };
-            /** @description From `rest` on nothing was looked at: too many declarations in a second, too many applications, no memory left for the request, or a host whose agent may still come. Of those before, some may have been refused. */
+            /** @description From `rest` on nothing was looked at: too many declarations in a second, too many applications, no memory left for the request, an operator who blocks the application, or a host whose agent may still come. Of those before, some may have been refused. */
             429: {
                 headers: {
                     /** @description Seconds to wait. */

@@ -37,6 +37,9 @@ export class Live implements Source {
   private dropped = 0;
   private nodes = new Set<string>();
   private before: { status: Status; jobs: JobStatus[]; view: View } | null = null;
+  /** When the page began to look, by the controller's clock of which the epoch is, ns; and when it looked last, ms. */
+  private since = { epoch: 0, ns: 0 };
+  private looked = 0;
   private notices = new Map<string, number>();
   /** Jobs that had a deadline, and how they ended. */
   private readonly ended: Job[] = [];
@@ -68,17 +71,21 @@ export class Live implements Source {
   }
 
   private take(status: Status, flows: FlowStatus[], jobs: JobStatus[]): void {
-    if (this.before !== null && this.before.status.epoch !== status.epoch) {
-      // Another controller has another clock.
-      this.views.length = 0;
-      this.told.length = 0;
-      this.ended.length = 0;
+    const last = this.views.at(-1);
+    const former = this.since.epoch;
+    if (former !== status.epoch) {
+      // Another controller has another clock: what it says follows on what was seen before, by the page's own.
+      const passed = performance.now() - this.looked;
+      const ns = last === undefined ? status.since_ns : status.now_ns - (last.at + passed / 1000) / NS;
+      this.since = { epoch: status.epoch, ns };
+      // It hears of everything anew, which is no end of what was.
       this.notices.clear();
       this.before = null;
     }
+    this.looked = performance.now();
     this.nodes = new Set(status.switches.map((node) => node.name));
-    const at = (status.now_ns - status.since_ns) * NS;
-    const running = jobs.map((job) => job_of(job, status.since_ns));
+    const at = (status.now_ns - this.since.ns) * NS;
+    const running = jobs.map((job) => job_of(job, this.since.ns));
     const applications = status.applications.map((known): Application => {
       const own = jobs.filter((job) => job.application === known.name);
       const listed = flows.filter((flow) => flow.application === known.name);
@@ -116,31 +123,31 @@ export class Live implements Source {
       more: Math.max(0, all - flows.length),
       problems: status.problems,
     };
-    this.compare(status, jobs, view);
+    this.compare(status, jobs, view, last === undefined ? null : former);
     view.jobs = [...running, ...this.ended];
     this.before = { status, jobs, view };
-    const last = this.views.at(-1);
     if (last !== undefined && last.at >= at) this.views.pop();
     this.views.push(view);
     if (this.views.length > KEPT) this.views.splice(0, this.views.length - KEPT);
   }
 
-  /** What has happened since the view before. */
-  private compare(status: Status, jobs: JobStatus[], view: View): void {
+  /** What has happened since the view before, which was under the epoch `former`. */
+  private compare(status: Status, jobs: JobStatus[], view: View, former: number | null): void {
     const at = view.at;
     for (const link of status.links) {
       const said = link.congested;
       const name = `${link.from} → ${link.to}`;
       if (said === null || said.notices === (this.notices.get(name) ?? 0)) continue;
       this.notices.set(name, said.notices);
-      const when = (said.at_ns - status.since_ns) * NS;
+      const when = (said.at_ns - this.since.ns) * NS;
       const many = !this.nodes.has(link.to) && link.flows > 1 ? `, ${link.flows} flows meet there` : "";
       if (said.severity === "recovered") this.happens(when, "news", `${name} has recovered from congestion`);
       else this.happens(when, "congestion", `${many === "" ? "congestion" : "incast"} at ${name}: ${said.severity}, ${Math.round(said.queue_bytes / 1000)} kB queued${many}`);
     }
     const before = this.before;
     if (before === null) {
-      this.happens(at, "news", `the page sees policy ${status.policy}, ${status.applications.length} applications`);
+      const sees = former === null ? "the page sees" : `epoch ${status.epoch} decides, after ${former}:`;
+      this.happens(at, "news", `${sees} policy ${status.policy}, ${status.applications.length} applications`);
       for (const problem of view.problems) this.happens(at, "trouble", problem);
       return;
     }

@@ -12,10 +12,7 @@ export const binary = process.env.WATERMASTER ?? join(root, "target/quick/waterm
 
 export async function browser() {
   const path = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
-  if (path === undefined) {
-    console.log("skipped: there is no chromium; install it (apt-get install chromium)");
-    process.exit(0);
-  }
+  if (path === undefined) throw new Error("there is no chromium; install it (apt-get install chromium)");
   return chromium.launch({ executablePath: path, args: process.getuid() === 0 ? ["--no-sandbox"] : [] });
 }
 
@@ -82,9 +79,19 @@ export async function controller(into) {
   const config = join(into, "controller.toml");
   writeFileSync(config, CONFIG);
   const socket = join(into, "controller.sock");
-  const daemon = await started(["controller", "--config", config], /controller ready/);
+  const begin = async () => (await started(["controller", "--config", config], /controller ready/)).child;
+  let daemon = await begin();
   const page = await started(["page", "--controller", `unix:${socket}`], /http:\/\/\S+\//);
-  return { url: page.said, daemon: daemon.child, declare: (application, all) => declare(socket, application, all) };
+  const stop = async () => {
+    const gone = new Promise((resolve) => daemon.on("exit", resolve));
+    daemon.kill("SIGTERM");
+    await gone;
+  };
+  const restart = async () => {
+    await stop();
+    daemon = await begin();
+  };
+  return { url: page.said, stop, restart, declare: (application, all) => declare(socket, application, all) };
 }
 
 export async function replay(file) {

@@ -34,6 +34,16 @@ async function open(url, options = {}) {
   return page;
 }
 
+/** Waits for an event of the timeline, of which only the rows in sight are made. */
+async function told(page, what) {
+  await page.waitForFunction((what) => {
+    const view = document.querySelector("#happenings .view");
+    const end = view.scrollHeight - view.clientHeight;
+    view.scrollTop = view.scrollTop >= end ? 0 : view.scrollTop + view.clientHeight;
+    return view.innerText.includes(what);
+  }, what);
+}
+
 async function accessible(page) {
   // The tool is put in beside the page's policy, not by it.
   await page.evaluate(axe);
@@ -63,12 +73,12 @@ await test("live: network, applications, flows and their terms", async () => {
 await test("live: a link without limits has none, not 0 bit/s", async () => {
   const page = await open(live.url);
   await page.waitForSelector("#links .rows button");
-  const told = await page.evaluate(() => [...document.querySelectorAll("#links .rows button")].map((button) => {
+  const said = await page.evaluate(() => [...document.querySelectorAll("#links .rows button")].map((button) => {
     button.click();
     return document.querySelector("#chosen").textContent;
   }));
-  assert.ok(told.some((text) => text.endsWith("flows, no limits.")), told.join("\n"));
-  assert.ok(!told.some((text) => text.includes("given 0 bit/s")), told.join("\n"));
+  assert.ok(said.some((text) => text.endsWith("flows, no limits.")), said.join("\n"));
+  assert.ok(!said.some((text) => text.includes("given 0 bit/s")), said.join("\n"));
 });
 
 await test("live: what others say is text", async () => {
@@ -89,6 +99,18 @@ await test("live: a flow is explained from the keyboard, and the focus comes bac
   await page.keyboard.press("Escape");
   assert.equal(await page.locator("#explain").evaluate((dialog) => dialog.open), false);
   assert.ok(await page.evaluate(() => document.activeElement.closest("#flows") !== null));
+});
+
+await test("live: what was seen stays where another controller decides", async () => {
+  const page = await open(live.url);
+  await page.waitForFunction(() => document.querySelectorAll("#flows .row button").length >= 2);
+  await live.restart();
+  await page.waitForFunction(() => /Epoch\s+2/.test(document.querySelector("#about").innerText));
+  for (const what of ["epoch 2 decides, after 1: policy smsf", "the page sees policy smsf"]) await told(page, what);
+  await page.locator("#slider").focus();
+  await page.keyboard.press("Home");
+  assert.match(await page.locator("#about").innerText(), /Epoch\s+1/);
+  assert.ok((await page.locator("#flows .row button").count()) >= 2);
 });
 
 await test("live: only who has the key reads, by this address and from no other site", async () => {
@@ -137,9 +159,7 @@ await test("scenario: the file asks nobody", async () => {
 });
 
 await test("recording: what was decided, and why", async () => {
-  const gone = new Promise((resolve) => live.daemon.on("exit", resolve));
-  live.daemon.kill("SIGTERM");
-  await gone;
+  await live.stop();
   const first = readdirSync(join(into, "records")).sort()[0];
   const page = await open(await replay(join(into, "records", first)));
   await page.locator("#slider").focus();

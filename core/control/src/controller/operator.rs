@@ -174,10 +174,10 @@ impl Controller {
 
     /// Why an application's declarations are refused, if an operator blocks it.
     pub(super) fn refuse_blocked(&self, application: &str) -> Result<(), Refusal> {
-        match self.orders.blocked(application) {
-            Some(act) => refuse("application", format!("is blocked {}; ask the operator", by(act))),
-            None => Ok(()),
-        }
+        let Some(act) = self.orders.blocked(application) else { return Ok(()) };
+        let reason = format!("is blocked {}; ask the operator", by(act));
+        // Once it isn't it says the same, and all that comes after.
+        Err(Refusal { field: "application", reason, busy: true })
     }
 
     fn cancel(&mut self, application: &str, job: &str) -> Result<(), Refusal> {

@@ -43,7 +43,7 @@ impl Controller {
              flow has ended"
         );
         self.registry.overreach.note(self.context.now, told);
-        if let Some(known) = self.registry.applications.get_mut(&*name) {
+        if let Some(known) = self.registry.applications.get_mut(&name) {
             known.contradicted += 1;
         }
         self.counters.contradictions += 1;

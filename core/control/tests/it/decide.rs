@@ -388,6 +388,12 @@ fn limits_end_with_their_lease_and_epochs_with_the_next() {
     rig.input(Input::Reported(peer, &Report::Stale { epoch: 2, obeys: 7 })).unwrap();
     assert_eq!(rig.controller.outranked(), Some(("left", 7)));
     assert!(rig.controller.at(rig.now).status().problems[0].contains("a controller of epoch 7"));
+    // Of several one that is alone in saying so may lie, in what it names too.
+    assert_eq!(rig.controller.outranked_by_most(), Some(7));
+    let other = rig.agent("right", &[3, 4, 5]);
+    assert_eq!(rig.controller.outranked_by_most(), None);
+    rig.input(Input::Reported(other, &Report::Stale { epoch: 2, obeys: 5 })).unwrap();
+    assert_eq!(rig.controller.outranked_by_most(), Some(5));
 }
 
 /// Meters have no timeout: the entry that leads to one has. Within two leases (a switch counts whole

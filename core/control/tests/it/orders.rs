@@ -92,7 +92,7 @@ fn an_application_that_is_blocked_is_refused_until_it_is_not() {
         refused.to_string(),
         "application: is blocked by operator me (it lies); ask the operator"
     );
-    assert!(!refused.busy, "it need not try again");
+    assert!(refused.busy, "it says it again, with all that comes after");
     assert_eq!(rig.input(Input::Unreadable("a")), Err(refused));
     rig.input(Input::ApplicationGone("a")).unwrap();
     rig.pass(SECOND * 60);

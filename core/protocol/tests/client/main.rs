@@ -550,6 +550,77 @@ fn what_another_controller_refuses_is_said_to_it_again() {
     assert_eq!((taken, refused, connections, fault), (2, 0, 1, &None));
 }
 
+/// As one that lies, or two behind one address: the client's thread must not be busy with it.
+#[test]
+fn who_answers_in_ever_other_epochs_is_asked_seldom() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    world.declare(start("a"));
+    world.settle();
+    world.declare(start("b"));
+    let begin = world.now;
+    let mut requests = 0;
+    while world.now.since(begin) < Span::from_secs(60) {
+        world.step(Step::Replaced);
+        assert!(world.poll(Fate::Answered));
+        requests += 1;
+        assert!(requests < 40, "too many requests until {}", world.now.since(begin));
+        world.now = world.now.max(world.client.deadline().unwrap());
+    }
+    assert_eq!(world.client.account().connections, 1);
+    world.settle();
+    assert_eq!(world.controller.held, world.application);
+    // After a while without one the wait is short again.
+    world.now += Span::from_secs(31);
+    world.step(Step::Replaced);
+    world.declare(start("c"));
+    assert!(world.poll(Fate::Answered));
+    assert_eq!(world.client.deadline(), Some(world.now + Span::from_millis(50)));
+}
+
+/// Its job was ended by an operator, while the connection stands.
+#[test]
+fn what_a_controller_has_forgotten_is_said_again_and_seldom_to_one_that_lies() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    for said in [start("a"), request("a", 1, 1)] {
+        world.declare(said);
+    }
+    world.settle();
+    let says = |world: &mut World, forgotten: &[u64]| {
+        let Some(Action::Declare(said)) = world.client.poll(world.now) else { panic!() };
+        let taken = said.len() as u64 - forgotten.len() as u64;
+        let refused = forgotten.iter().map(|index| {
+            let (field, reason) = ("job".into(), "has not started".into());
+            RefusedDeclaration { index: *index, field, reason, later: false }
+        });
+        let refused = refused.collect();
+        let outcome = Outcome { taken, epoch: 1, refused, ..Outcome::default() };
+        world.client.answered(world.now, &outcome, 0);
+        taken
+    };
+    world.controller.held = Held::default();
+    world.declare(sample("a", &[1]));
+    world.declare(request("a", 2, 1));
+    says(&mut world, &[0, 1]);
+    assert_eq!(world.client.deadline(), Some(world.now + Span::from_millis(50)));
+    world.settle();
+    assert_eq!(world.controller.held, world.application);
+    let Account { taken, refused, connections, .. } = *world.client.account();
+    assert_eq!((taken, refused, connections), (3, 1, 1), "the sample is over");
+
+    world.declare(request("a", 4, 1));
+    let begin = world.now;
+    says(&mut world, &[0]);
+    let mut requests = 1;
+    while world.now.since(begin) < Span::from_secs(60) {
+        world.now = world.client.deadline().unwrap();
+        assert_eq!(says(&mut world, &[3]), 3, "all is said, of which it forgets the last");
+        requests += 1;
+        assert!(requests < 40, "too many requests until {}", world.now.since(begin));
+    }
+    world.settle();
+    assert_eq!(world.controller.held, world.application);
+}
+
 /// What can't be read is past once it is left out, and another connection doesn't have it.
 #[test]
 fn requests_grow_again_after_one_that_cant_be_read() {

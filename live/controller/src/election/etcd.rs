@@ -7,6 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Method;
+use protocol::agent::MOST_EPOCH;
 use protocol::operator::Act;
 use rustls::ClientConfig;
 use serde::Deserialize;
@@ -87,8 +88,14 @@ pub fn read(body: &[u8]) -> Result<Said, String> {
     let mut ranges = answer.responses.into_iter().filter_map(|part| part.response_range);
     let held = ranges.next().map_or(answer.kvs, |range| range.kvs);
     let Some(pair) = held.first() else { return Ok(Said::Holds(None)) };
-    let record = serde_json::from_slice(&pair.value()?)
+    let record: Record = serde_json::from_slice(&pair.value()?)
         .map_err(|error| format!("the key of the leader holds something else: {error}"))?;
+    if record.epoch > MOST_EPOCH {
+        let epoch = record.epoch;
+        return Err(format!(
+            "the key of the leader holds epoch {epoch}, which no agent obeys: remove the key"
+        ));
+    }
     Ok(Said::Holds(Some((record, number(&pair.mod_revision)?))))
 }
 
@@ -233,6 +240,9 @@ mod tests {
         let range = json!({ "response_range": { "header": header, "kvs": kvs } });
         assert_eq!(said(json!({ "header": header, "responses": [range] })), held);
         assert_eq!(said(json!({ "header": header })), Ok(Said::Holds(None)));
+        let beyond = encoded(&Record { epoch: MOST_EPOCH + 1, ..record });
+        let wrong = said(json!({ "header": header, "kvs": [pair(&beyond)] })).unwrap_err();
+        assert!(wrong.contains("remove the key"), "{wrong}");
         for (value, why) in [("e30=", "something else"), ("?", "no base64")] {
             let wrong = said(json!({ "header": header, "kvs": [pair(value)] })).unwrap_err();
             assert!(wrong.contains(why), "{wrong}");

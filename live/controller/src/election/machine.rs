@@ -10,10 +10,18 @@
 //!
 //! So the first has stopped before the second begins. What is held up for longer than the margin, as
 //! a process that stands still, is fenced by the epoch at agents and switches.
+//!
+//! A store may lose the record, or be given an old one. Who finds none waits a lease as well: a leader of which it
+//! knows nothing has stopped then. And each remembers the highest epoch that it has seen, and begins so far above it
+//! that those are below which it has missed.
 
 use protocol::agent::MOST_EPOCH;
 use serde::{Deserialize, Serialize};
 use units::{Span, Time};
+
+/// How far above the highest known epoch one begins where the record is of a lower one, or gone: more than there can
+/// have been offices of which it hasn't heard.
+const LEAP: u64 = 1_000;
 
 /// What the store holds of a leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,9 +97,9 @@ enum Flight {
 #[derive(Debug)]
 pub struct Election {
     own: Candidate,
-    /// No epoch up to this one is taken.
+    /// The highest epoch that was seen, or that others are known to obey: none up to it is taken.
     last: u64,
-    /// What the store held, its revision, and when that was seen first. `None`: not known yet.
+    /// What the store held, its revision, and when that was seen first. `None`: not known.
     seen: Option<(Option<Record>, u64, Time)>,
     office: Option<Office>,
     flight: Option<Flight>,
@@ -102,6 +110,16 @@ impl Election {
     /// Knows nothing yet; `last` is the highest epoch that this one's state has.
     pub const fn new(own: Candidate, last: u64) -> Self {
         Self { own, last, seen: None, office: None, flight: None, next: Time::ZERO }
+    }
+
+    /// The highest epoch that it knows of: what its state should have at its next start.
+    pub const fn highest(&self) -> u64 {
+        self.last
+    }
+
+    /// Somebody obeys this epoch: it takes none up to it.
+    pub fn pass(&mut self, epoch: u64) {
+        self.last = self.last.max(epoch);
     }
 
     /// The epoch under which it leads, and until when if the store says nothing.
@@ -135,7 +153,7 @@ impl Election {
                 let patience = record.lease_ns.max(self.own.lease);
                 if is_free { *since } else { *since + patience }
             }
-            Some((None, _, since)) => *since,
+            Some((None, _, since)) => *since + self.own.lease,
             None => Time::NEVER,
         }
     }
@@ -160,12 +178,13 @@ impl Election {
             self.flight = Some(Flight::Renew(record.clone(), now));
             return Some(Action::Write { over, record });
         }
-        let epoch = record.as_ref().map_or(0, |record| record.epoch).max(self.last);
-        if now < self.free() || epoch >= MOST_EPOCH {
+        let held = record.as_ref().map_or(0, |record| record.epoch);
+        if now < self.free() || self.last >= MOST_EPOCH {
             self.flight = Some(Flight::Read);
             return Some(Action::Read);
         }
-        let record = self.record(epoch + 1, wall_s);
+        let epoch = if held < self.last { (self.last + LEAP).min(MOST_EPOCH) } else { held + 1 };
+        let record = self.record(epoch, wall_s);
         self.flight = Some(Flight::Take(record.clone(), now));
         Some(Action::Write { over, record })
     }
@@ -194,7 +213,7 @@ impl Election {
             (Some(Said::Written(revision)), Flight::Take(record, asked)) => {
                 let (epoch, since_s) = (record.epoch, record.since_s);
                 let until = asked + lease.saturating_sub(Self::margin(lease));
-                self.last = epoch;
+                self.pass(epoch);
                 self.seen = Some((Some(record), revision, now));
                 self.office = (now < until).then_some(Office { epoch, since_s, until });
                 self.next = asked + lease / 5;
@@ -219,14 +238,27 @@ impl Election {
                 if !is_own {
                     self.office = None;
                 }
-                let known = self.seen.as_ref().filter(|seen| seen.1 == revision);
+                self.pass(record.as_ref().map_or(0, |record| record.epoch));
+                // A store that has lost all counts its revisions anew.
+                let known =
+                    self.seen.as_ref().filter(|seen| seen.1 == revision && seen.0 == record);
                 let since = known.map_or(now, |seen| seen.2);
                 self.seen = Some((record, revision, since));
                 // What was written without an answer has another revision: it is written over that at once.
-                let next = if is_own { now } else { (now + lease / 10).min(self.free()) };
-                self.next = next.max(now);
+                self.next = match self.free() {
+                    _ if is_own => now,
+                    free if free > now || self.last < MOST_EPOCH => {
+                        free.clamp(now, now + lease / 10)
+                    }
+                    // There is no epoch to take it over with.
+                    _ => now + lease / 10,
+                };
             }
-            (Some(Said::Written(_)), Flight::Read) | (None, _) => self.next = now + lease / 20,
+            (Some(Said::Written(_)), Flight::Read) | (None, _) => {
+                // That there is no record has no revision: another may have come and gone meanwhile.
+                self.seen.take_if(|seen| seen.0.is_none());
+                self.next = now + lease / 20;
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use protocol::application::Leader;
 use protocol::operator::Act;
 use tokio::sync::{mpsc, watch};
-use units::{Span, Time};
+use units::Time;
 use wire::clock::{Clock, duration};
 use wire::tls;
 
@@ -50,17 +50,25 @@ impl Mandate {
         now < self.until_ns.load(Ordering::Relaxed)
     }
 
+    fn until_now(&self) -> Time {
+        Time::from_nanos(self.until_ns.load(Ordering::Relaxed))
+    }
+
+    /// Whether it is that of a controller that is alone.
+    pub fn is_endless(&self) -> bool {
+        self.until_now() == Time::NEVER
+    }
+
     /// Waits until it holds no longer.
     pub async fn ended(&self) {
         loop {
-            let until = Span::from_nanos(self.until_ns.load(Ordering::Relaxed));
-            if Time::ZERO + until == Time::NEVER {
+            if self.is_endless() {
                 std::future::pending::<()>().await;
             }
             if !self.holds() {
                 return;
             }
-            tokio::time::sleep_until(self.clock.instant(Time::ZERO + until).into()).await;
+            tokio::time::sleep_until(self.clock.instant(self.until_now()).into()).await;
         }
     }
 }
@@ -83,6 +91,8 @@ pub struct Standing {
     pub leader: Option<Record>,
     /// The office, where this one has it.
     pub office: Option<Office>,
+    /// The highest epoch that is known.
+    pub highest: u64,
     /// Why the store can't be reached, if so.
     pub fault: Option<String>,
 }
@@ -103,8 +113,10 @@ impl Standing {
 
 /// What the daemon says to who stands for it.
 enum Word {
-    /// The office of this epoch is at an end.
-    GiveUp(u64),
+    /// The office of this epoch is at an end, and somebody obeys that one.
+    GiveUp { epoch: u64, obeyed: u64 },
+    /// The store is to be asked by this from now on.
+    Ask(Box<Etcd>),
     /// This one leads no more, and others need not wait.
     Release,
 }
@@ -119,10 +131,16 @@ pub struct Stand {
 }
 
 impl Stand {
-    /// The office of `epoch` is at an end: it can't be served.
-    pub fn give_up(&self, epoch: u64) {
+    /// The office of `epoch` is at an end: it can't be served. The next one is above `obeyed`, too.
+    pub fn give_up(&self, epoch: u64, obeyed: u64) {
         // A thread that is gone leads no more.
-        let _ = self.words.send(Word::GiveUp(epoch));
+        let _ = self.words.send(Word::GiveUp { epoch, obeyed });
+    }
+
+    /// The store is asked by `store` from now on, as where there are other certificates: over new connections.
+    pub fn ask(&self, store: Etcd) {
+        // As above.
+        let _ = self.words.send(Word::Ask(Box::new(store)));
     }
 
     /// Ends it; what was held is released.
@@ -239,12 +257,14 @@ impl Candidacy {
             let due = self.election.deadline().unwrap_or(Time::ZERO);
             tokio::select! {
                 word = words.recv() => match word {
-                    Some(Word::GiveUp(epoch)) => {
+                    Some(Word::GiveUp { epoch, obeyed }) => {
+                        self.election.pass(obeyed);
                         if self.election.leads(self.clock.now()).is_some_and(|(led, _)| led == epoch) {
                             self.election.give_up();
                         }
                         self.publish(None);
                     }
+                    Some(Word::Ask(store)) => self.store = *store,
                     Some(Word::Release) | None => break,
                 },
                 () = tokio::time::sleep_until(self.clock.instant(due).into()) => {
@@ -271,9 +291,11 @@ impl Candidacy {
         }
         let leads = self.election.leads(self.clock.now());
         let leader = self.election.leader().cloned();
+        let highest = self.election.highest();
         self.tell.send_if_modified(|standing| {
             let led = standing.office.as_ref().map(|office| office.epoch);
             let mut is_news = standing.fault != fault || standing.leader != leader;
+            is_news |= std::mem::replace(&mut standing.highest, highest) != highest;
             standing.fault = fault;
             match (leads, &standing.office, &leader) {
                 (Some((epoch, until)), Some(office), _) if office.epoch == epoch => {
@@ -304,6 +326,7 @@ mod tests {
     use axum::{Json, Router};
     use protocol::operator::Order;
     use serde_json::{Value, json};
+    use units::Span;
 
     use super::*;
 

@@ -18,22 +18,33 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::IntoResponse as _;
 use axum::routing::{delete, get, post, put};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tower::ServiceExt as _;
 use wire::Stream;
 
 use crate::hub::{Hub, Role};
 use crate::listen::{Certificates, From, Listener, identify};
 use crate::seldom::Each;
+use answers::Wrong;
 
 pub use applications::declarations;
 
 /// How long a connection may be silent between requests, or take over a request's head.
 const IDLE: Duration = Duration::from_secs(60);
+
+/// How long one for whom there is no place may take to ask, so that it is told why; and so many at once.
+const TOLD: Duration = Duration::from_secs(1);
+static TELLING: Semaphore = Semaphore::const_new(64);
 
 /// Why a connection ends whose certificate was good when it began.
 pub const REVOKED: &str = "its certificate has been revoked";
@@ -117,8 +128,14 @@ async fn connection(
     let proved = identify(stream, from, certificates.as_ref(), &hub.strangers).await?;
     let Some((stream, peer)) = proved else { return Ok(()) };
     *by = peer.as_ref().map(|peer| peer.identity.to_string());
-    let admission = Arc::new(hub.admit(from.0.is_none(), peer)?);
-    let revoked = Arc::clone(&admission);
+    let admission = match hub.admit(from.0.is_none(), peer) {
+        Ok(admission) => Arc::new(admission),
+        Err(full) => {
+            turn_away(stream, full).await;
+            return Err(full.to_owned());
+        }
+    };
+    let own = Arc::clone(&admission);
     let service = tower::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Arc::clone(&admission));
         let answered = router.clone().oneshot(request);
@@ -131,9 +148,18 @@ async fn connection(
         .max_buf_size(64 << 10)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
         .with_upgrades();
-    let served = tokio::select! {
-        served = served => served,
-        () = revoked.revoked() => return Err(REVOKED.to_owned()),
+    tokio::pin!(served);
+    let mut is_forgotten = false;
+    let served = loop {
+        tokio::select! {
+            ended = &mut served => break ended,
+            () = own.revoked() => return Err(REVOKED.to_owned()),
+            () = own.forgotten(), if !is_forgotten => {
+                // What is under way is answered.
+                served.as_mut().graceful_shutdown();
+                is_forgotten = true;
+            }
+        }
     };
     match served {
         // A peer that goes away or says nothing for long is no news.
@@ -141,4 +167,21 @@ async fn connection(
         Err(error) if error.is_parse() => Err(format!("it does not speak HTTP: {error}")),
         Ok(()) | Err(_) => Ok(()),
     }
+}
+
+/// Tells one for whom there is no place why.
+async fn turn_away(stream: Box<dyn Stream>, why: &'static str) {
+    let Ok(_place) = TELLING.try_acquire() else { return };
+    let service = service_fn(move |_: Request<Incoming>| async move {
+        let wrong = Wrong::new(StatusCode::SERVICE_UNAVAILABLE, "connections", why);
+        let mut response = wrong.into_response();
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        Ok::<_, Infallible>(response)
+    });
+    let told = http1::Builder::new()
+        .keep_alive(false)
+        .max_buf_size(8 << 10)
+        .serve_connection(TokioIo::new(stream), service);
+    // Whatever becomes of it.
+    let _ = timeout(TOLD, told).await;
 }

@@ -76,7 +76,11 @@ fn read(body: &[u8]) -> Result<Order, Wrong> {
     })
 }
 
-async fn carry_out(hub: &Hub, ledger: OwnedMutexGuard<Ledger>, act: Act) -> Result<Orders, Wrong> {
+async fn carry_out(
+    hub: &Arc<Hub>,
+    ledger: OwnedMutexGuard<Ledger>,
+    act: Act,
+) -> Result<Orders, Wrong> {
     let is_retried = hub.unwritten().is_some();
     let (sender, answer) = oneshot::channel();
     hub.tell(&hub.operators, Event::Ordered(act.clone(), sender)).await?;
@@ -87,6 +91,13 @@ async fn carry_out(hub: &Hub, ledger: OwnedMutexGuard<Ledger>, act: Act) -> Resu
         refused = became.as_ref().err().map(tracing::field::display),
         "order"
     );
+    if became.is_ok()
+        && let Order::Cancel { application, .. }
+        | Order::Evict { application }
+        | Order::Block { application, .. } = &act.order
+    {
+        hub.forget(application);
+    }
     let noted = tokio::task::spawn_blocking(move || {
         let refused = became.as_ref().err().map(ToString::to_string);
         let standing = became.as_deref().map_err(|_| refused.as_deref().unwrap_or_default());
@@ -106,7 +117,7 @@ async fn carry_out(hub: &Hub, ledger: OwnedMutexGuard<Ledger>, act: Act) -> Resu
     if let Some(warning) = &warning {
         tracing::error!(warning, "an order is not written down");
         if !is_retried && hub.unwritten().is_some() {
-            tokio::spawn(write_later(Arc::clone(&hub.ledger)));
+            tokio::spawn(write_later(Arc::clone(hub)));
         }
     }
     let wrong = |refusal: control::Refusal| {
@@ -170,11 +181,14 @@ fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Tries until what stands is written.
-async fn write_later(ledger: Arc<tokio::sync::Mutex<Ledger>>) {
+/// Tries until what stands is written, or another says what stands.
+pub async fn write_later(hub: Arc<Hub>) {
     loop {
-        tokio::time::sleep(AGAIN).await;
-        let ledger = Arc::clone(&ledger).lock_owned().await;
+        tokio::select! {
+            () = tokio::time::sleep(AGAIN) => {}
+            () = hub.stopped() => return,
+        }
+        let ledger = Arc::clone(&hub.ledger).lock_owned().await;
         let tried = tokio::task::spawn_blocking(move || ledger.again()).await;
         if tried.unwrap_or(true) {
             return;

@@ -16,7 +16,7 @@ use crate::decider::Decider;
 use crate::front::Inner;
 use crate::hubs::{Event, Listening, Outcome};
 use crate::message::{Message, Wanted};
-use crate::pool::{Answers, Fault};
+use crate::pool::{Answers, Budget, Fault};
 
 /// Objects that a message to a hub names at most.
 const NAMED: usize = 256;
@@ -36,6 +36,7 @@ struct Swarm<'a> {
     queries: &'a [Query],
     /// Copies of each object in turn.
     holders: &'a [u32],
+    budget: &'a Budget,
     deadline: Instant,
     course: Course,
     /// By hub: when it was last heard, if the front end hears it itself: children go through their roots.
@@ -50,14 +51,20 @@ struct Swarm<'a> {
     direct: JoinSet<Direct>,
 }
 
-/// Gathers `queries`.
-pub(crate) async fn gather(front: &Inner, id: u64, queries: &[Query], holders: &[u32]) -> Answers {
+/// Gathers `queries`, whose values count in `budget`.
+pub(crate) async fn gather(
+    front: &Inner,
+    id: u64,
+    queries: &[Query],
+    holders: &[u32],
+    budget: &Budget,
+) -> Answers {
     let settings = &front.settings;
     let began = Instant::now();
     let nodes = holders.iter().map(|server| NodeId(*server)).collect();
     let me = NodeId(u32::try_from(settings.servers.len()).unwrap_or(u32::MAX));
     let sizes = vec![front.usual_size(); queries.len()];
-    let listening = front.hubs.listen(id);
+    let listening = front.hubs.listen(id, budget);
     let (job, orders) = decider(&front.decider).begin(me, sizes, nodes, settings.copies);
     let mut swarm = Swarm {
         front,
@@ -65,6 +72,7 @@ pub(crate) async fn gather(front: &Inner, id: u64, queries: &[Query], holders: &
         job,
         queries,
         holders,
+        budget,
         deadline: began + settings.deadline,
         course: Course::new(queries.len()),
         heard: Vec::new(),
@@ -310,7 +318,7 @@ impl Swarm<'_> {
         // Another copy is to have its chance.
         let left = self.deadline.saturating_duration_since(began);
         let patience = if self.front.settings.copies > 1 { left / 2 } else { left };
-        let pending = server.ask(&queries, began + patience);
+        let pending = server.ask(&queries, self.budget, began + patience);
         self.direct.spawn(async move {
             Direct { holder, objects, began, answers: pending.answer().await }
         });

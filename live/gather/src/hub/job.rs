@@ -167,6 +167,11 @@ impl Job {
         let mut groups = BTreeMap::<(u32, u8), (Vec<u32>, Vec<Query>)>::new();
         for Wanted { object, holder, query } in wanted {
             self.queue.expect(object);
+            // It could smuggle commands into a server's connection.
+            if !query.is_plain() {
+                self.keep(object, Err("no key or flags as memcached takes them".into()));
+                continue;
+            }
             let verb = match &query.verb {
                 Verb::Get => 0,
                 Verb::Gets => 1,
@@ -178,7 +183,7 @@ impl Job {
         }
         for ((holder, _), (objects, queries)) in groups {
             let Some(server) = self.shared.servers.get(holder as usize) else { continue };
-            let pending = server.ask(&queries, self.deadline);
+            let pending = server.ask(&queries, &self.shared.budget, self.deadline);
             self.asked.spawn(async move { (objects, pending.answer().await) });
         }
     }

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// Nothing in a test takes that long unless it hangs.
-const HANGS: Duration = Duration::from_secs(20);
+pub const HANGS: Duration = Duration::from_secs(20);
 
 pub struct Cluster {
     pub servers: Vec<Memcached>,
@@ -116,7 +116,7 @@ impl Cluster {
     }
 
     pub async fn client(&self) -> Client {
-        Client { stream: TcpStream::connect(self.front).await.unwrap(), buffer: Vec::new() }
+        Client::at(self.front).await
     }
 }
 
@@ -126,6 +126,10 @@ pub struct Client {
 }
 
 impl Client {
+    pub async fn at(address: SocketAddr) -> Self {
+        Self { stream: TcpStream::connect(address).await.unwrap(), buffer: Vec::new() }
+    }
+
     pub async fn send(&mut self, octets: &[u8]) {
         self.stream.write_all(octets).await.unwrap();
     }

@@ -1,6 +1,6 @@
 //! Command by command, the front end says what memcached says.
 
-use crate::cluster::{Cluster, is_there};
+use crate::cluster::{Cluster, is_there, value};
 
 /// Pairs of what is said and what memcached 1.6 answers.
 const TALK: &[(&str, &str)] = &[
@@ -30,6 +30,11 @@ const TALK: &[(&str, &str)] = &[
     ("nonsense\r\n", "ERROR\r\n"),
     ("get\r\n", "ERROR\r\n"),
     ("set a 0 0 x\r\n", "CLIENT_ERROR bad command line format\r\n"),
+    ("set a -1 0 9\r\nmg evil v\r\nmn\r\n", "CLIENT_ERROR bad command line format\r\nMN\r\n"),
+    ("mg zz v qq\r\nmn\r\n", "MN\r\n"),
+    ("touch zz noreply noreply\r\n", "CLIENT_ERROR invalid exptime argument\r\n"),
+    ("mg Zm9v v bb\r\n", "CLIENT_ERROR keys in base64 are not supported\r\n"),
+    ("mg zz v v\r\n", "CLIENT_ERROR too many, invalid or duplicate flags\r\n"),
     ("incr m x\r\n", "CLIENT_ERROR invalid numeric delta argument\r\n"),
     ("flush_all\r\n", "OK\r\n"),
     ("get a m\r\n", "END\r\n"),
@@ -47,9 +52,25 @@ async fn talk(straight_below: usize) {
         let heard = client.octets(answer.len()).await;
         assert_eq!(String::from_utf8_lossy(&heard), *answer, "{said:?}");
     }
-    // What is too large is passed over, and what follows is understood.
-    let large = format!("set l 0 0 70000\r\n{}\r\nmn\r\n", "x".repeat(70_000));
-    assert_eq!(client.say(&large).await, "SERVER_ERROR object too large for cache");
+    // What is too large is passed over, and what follows is understood. The old value goes as at memcached.
+    let too_large = "SERVER_ERROR object too large for cache";
+    for (line, is_there) in [
+        ("set l 0 0 70000", false),
+        ("set l 0 0 70000 noreply", false),
+        ("ms l 70000", false),
+        ("append l 0 0 70000", true),
+        ("cas l 0 0 70000 1", true),
+    ] {
+        assert_eq!(client.say("set l 0 0 2\r\nhi\r\n").await, "STORED");
+        let large = format!("{line}\r\n{}\r\nmn\r\n", "x".repeat(70_000));
+        assert_eq!(client.say(&large).await, too_large, "{line}");
+        assert_eq!(client.line().await, "MN");
+        let found = client.get(&["l".to_owned()]).await.unwrap();
+        assert_eq!(found.contains_key("l"), is_there, "{line}");
+    }
+    // What is wrong besides is said of it alone.
+    let wrong = format!("set l -1 0 70000\r\n{}\r\nmn\r\n", "x".repeat(70_000));
+    assert_eq!(client.say(&wrong).await, "CLIENT_ERROR bad command line format");
     assert_eq!(client.line().await, "MN");
     // What can't be understood ends the connection.
     assert_eq!(client.say("set l 0 0 2\r\nxxxx\r\n").await, "CLIENT_ERROR bad data chunk");
@@ -64,6 +85,31 @@ async fn commands_are_answered_as_by_memcached() {
 #[tokio::test]
 async fn commands_are_answered_as_by_memcached_through_hubs() {
     talk(1).await;
+}
+
+#[tokio::test]
+async fn as_many_keys_are_touched_as_are_fetched() {
+    if !is_there() {
+        return;
+    }
+    let cluster = Cluster::start("name = \"one-all\"", 1, 1, "deadline = \"15 s\"").await;
+    let mut client = cluster.client().await;
+    let filled = client.fill(20).await;
+    // As many as a command may have, of the longest that there are.
+    let mut keys: Vec<String> = (filled.len()..16_384).map(|n| format!("{n:0>250}")).collect();
+    // Some that are there, far from each other.
+    for (place, key) in filled.iter().enumerate() {
+        keys.insert(place * 800, key.clone());
+    }
+    for time in ["0", "-0000000000000000000"] {
+        client.send(format!("gat {time} {}\r\n", keys.join(" ")).as_bytes()).await;
+        for key in &filled {
+            let value = value(key);
+            assert_eq!(client.line().await, format!("VALUE {key} 7 {}", value.len()));
+            assert_eq!(client.octets(value.len() + 2).await, format!("{value}\r\n").as_bytes());
+        }
+        assert_eq!(client.line().await, "END");
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Whatever dies: the right values or an error, in time.
 
+use gather::pool::{Budget, Record};
+
 use crate::cluster::{Client, Cluster, check, is_there};
 
 /// Asks until all is found again, and never gets a wrong value.
@@ -59,9 +61,9 @@ async fn a_server_that_dies_is_an_error_or_another_copy() {
     if !is_there() {
         return;
     }
-    for policy in ["name = \"one-all\"", "name = \"sw\"", "name = \"sicc\""] {
+    for policy in ["one-all", "sw", "sw-ictcp", "sicc"].map(|name| format!("name = \"{name}\"")) {
         for copies in [1, 2] {
-            let mut cluster = Cluster::start(policy, 2, copies, "straight_below = 2").await;
+            let mut cluster = Cluster::start(&policy, 2, copies, "straight_below = 2").await;
             let mut client = cluster.client().await;
             let keys = client.fill(200).await;
             cluster.servers[1].process.kill().unwrap();
@@ -74,6 +76,17 @@ async fn a_server_that_dies_is_an_error_or_another_copy() {
             }
         }
     }
+}
+
+/// Whether every thread of a process has stopped.
+fn has_stopped(process: &str) -> bool {
+    let mut tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    // The state follows the name, which is in parentheses.
+    let is_stopped = |task: std::io::Result<std::fs::DirEntry>| {
+        let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    };
+    tasks.all(is_stopped)
 }
 
 #[tokio::test]
@@ -91,6 +104,10 @@ async fn a_server_that_stops_does_not_hang_clients() {
             std::process::Command::new("kill").args([name, &process]).status().unwrap();
         };
         signal("-STOP");
+        // Each of its threads takes the signal when it runs next.
+        while !has_stopped(&process) {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
         // The answer comes while the server is stopped, or not at all.
         let said = client.get(&keys).await;
         signal("-CONT");
@@ -105,18 +122,45 @@ async fn memory_is_bounded() {
     if !is_there() {
         return;
     }
-    let more = "straight_below = 2\nmemory = \"2 MB\"\nitem = \"1 MB\"";
-    let cluster = Cluster::start("name = \"one-all\"", 1, 1, more).await;
-    let mut client = cluster.client().await;
-    let value = "x".repeat(300_000);
-    let mut keys = Vec::new();
-    for number in 0..10 {
-        let key = format!("large-{number}");
-        let said = client.say(&format!("set {key} 0 0 {}\r\n{value}\r\n", value.len())).await;
-        assert_eq!(said, "STORED");
-        keys.push(key);
+    // By all that there is, and by a client's share of it.
+    for (memory, share, fit) in [(2, 2, 5), (8, 1, 3)] {
+        let more = format!(
+            "straight_below = 2\nmemory = \"{memory} MB\"\nshare = \"{share} MB\"\nitem = \"1 MB\""
+        );
+        let cluster = Cluster::start("name = \"one-all\"", 1, 1, &more).await;
+        let mut client = cluster.client().await;
+        let value = "x".repeat(300_000);
+        let mut keys = Vec::new();
+        for number in 0..10 {
+            let key = format!("large-{number}");
+            let set = format!("set {key} 0 0 {}\r\n{value}\r\n", value.len());
+            assert_eq!(client.say(&set).await, "STORED");
+            keys.push(key);
+        }
+        assert_eq!(client.get(&keys).await.unwrap_err(), "SERVER_ERROR out of memory");
+        // What was held is free again.
+        assert_eq!(client.get(&keys[..fit]).await.unwrap().len(), fit);
     }
-    assert_eq!(client.get(&keys).await.unwrap_err(), "SERVER_ERROR out of memory");
-    // What was held is free again.
-    assert_eq!(client.get(&keys[..5]).await.unwrap().len(), 5);
+}
+
+#[test]
+fn what_is_held_of_a_part_is_held_of_the_whole() {
+    let whole = Budget::new(1000);
+    let (one, other) = (whole.part(600), whole.part(600));
+    let held = one.take(500).unwrap();
+    assert!(one.take(101).is_none());
+    assert!(other.take(501).is_none());
+    let more = other.take(500).unwrap();
+    drop((held, more));
+    // What was refused took nothing, and what was held is free again.
+    assert!(whole.take(1000).is_some());
+}
+
+#[test]
+fn what_was_done_is_said_however_full_the_memory() {
+    let full = Budget::new(0);
+    for line in ["STORED\r\n", "EN\r\n", ""] {
+        assert!(Record::new(line.into(), &full).is_ok());
+    }
+    assert!(Record::new("VA 1\r\nx\r\n".into(), &full).is_err());
 }

@@ -54,6 +54,11 @@ async fn in_a_window() {
 }
 
 #[tokio::test]
+async fn in_a_window_that_looks_at_the_link() {
+    gathers("name = \"sw-ictcp\"", 1).await;
+}
+
+#[tokio::test]
 async fn through_hubs() {
     gathers("name = \"sicc\"", 1).await;
 }

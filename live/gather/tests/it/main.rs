@@ -5,5 +5,7 @@ mod cluster;
 mod commands;
 mod failures;
 mod gathering;
+mod hubs;
+mod lines;
 mod parsers;
 mod settings;

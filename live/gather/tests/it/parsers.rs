@@ -1,6 +1,6 @@
 //! Parsers say the same however octets are cut, and survive anything.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use gather::answer;
 use gather::command::{Bounds, Command, Form, Parser, Query, Verb};
 use gather::message::{Found, Message, Wanted};
@@ -119,18 +119,16 @@ proptest! {
 
 #[test]
 fn nothing_but_a_key_becomes_a_line() {
-    for key in ["a b", "a\r\nflush_all", "", &"k".repeat(251)] {
-        let query = Query { key: Bytes::copy_from_slice(key.as_bytes()), verb: Verb::Get };
-        let wanted = vec![Wanted { object: 0, holder: 0, query }];
-        let message = Message::Gather {
-            request: 1,
-            parent: None,
-            speed: 1,
-            packed: true,
-            patience: 1,
-            wanted,
-        };
-        let mut buffer = BytesMut::from(&message.frame()[..]);
-        assert!(Message::read(&mut buffer, 1 << 20).is_err(), "{key:?}");
+    let is_plain = |key: &str, verb| Query { key: key.to_owned().into(), verb }.is_plain();
+    let flags = |flags: &str| Verb::Meta(flags.to_owned().into());
+    for key in ["a b", "a\r\nflush_all", "", "\u{1}", &"k".repeat(251)] {
+        assert!(!is_plain(key, Verb::Get), "{key:?}");
+        assert!(!is_plain(key, flags("v")), "{key:?}");
     }
+    for strange in ["v\r\nflush_all", "v\u{1}", "v v", "\u{e9}", "Tx", "F-1", "C", &"O".repeat(33)]
+    {
+        assert!(!is_plain("a", flags(strange)), "{strange:?}");
+    }
+    assert!(is_plain(&"k".repeat(250), flags("v O7 q")));
+    assert!(is_plain("a", flags("")));
 }

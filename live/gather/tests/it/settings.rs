@@ -23,6 +23,18 @@ rack = "r1"
 "#;
 
 #[test]
+fn a_server_is_hashed_by_what_clients_hash() {
+    let labels = |text: &str| Settings::read("g.toml", text).unwrap().labels;
+    assert_eq!(labels(GOOD), ["10.0.0.1", "10.0.0.2"]);
+    let other = GOOD.replace("10.0.0.1:11211", "10.0.0.1:11212");
+    assert_eq!(labels(&other), ["10.0.0.1:11212", "10.0.0.2"]);
+    let rendezvous = GOOD.replace("ketama", "rendezvous");
+    assert_eq!(labels(&rendezvous), ["10.0.0.1:11211", "10.0.0.2:11211"]);
+    let named = GOOD.replacen("rack = \"r1\"\n", "rack = \"r1\"\nlabel = \"cache1\"\n", 1);
+    assert_eq!(labels(&named), ["cache1", "10.0.0.2"]);
+}
+
+#[test]
 fn errors_name_place_and_remedy() {
     Settings::read("g.toml", GOOD).unwrap();
     for (from, to, wanted) in [
@@ -48,6 +60,11 @@ fn errors_name_place_and_remedy() {
             "[[rack]]",
             "memory = \"2 MB\"\nitem = \"4 MB\"\n[[rack]]",
             "front: memory is less than one item; raise",
+        ),
+        (
+            "[[rack]]",
+            "share = \"500 kB\"\n[[rack]]",
+            "front: share is less than one item; raise share or lower item",
         ),
         ("[[rack]]", "speed = 1\n[[rack]]", "front.speed: unknown key"),
     ] {

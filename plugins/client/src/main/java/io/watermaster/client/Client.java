@@ -20,9 +20,8 @@ import javax.net.ssl.SSLContext;
 public final class Client {
     /** How long connecting may take, and an answer. */
     private static final Duration PATIENCE = Duration.ofSeconds(5);
-    /** What goes wrong is logged no more often, and the same no more often than every hour. */
-    private static final long LOG_EVERY = 60_000_000_000L;
-    private static final long LOG_SAME_EVERY = 60 * LOG_EVERY;
+    /** While names are looked up, the session goes on so often. */
+    private static final long STEP = 1_000_000_000L;
 
     private final Consumer<String> log;
     private final long begin = System.nanoTime();
@@ -179,8 +178,9 @@ public final class Client {
 
     private static void say(Consumer<String> log, String line) {
         try {
-            // What a peer said is one line, whatever it is.
-            log.accept("Watermaster: " + line.replaceAll("\\p{Cntrl}", " "));
+            // What a peer said is one line, in its order, whatever it is: without controls, what nobody sees, and ends
+            // of lines.
+            log.accept("Watermaster: " + line.replaceAll("[\\p{C}\\p{Zl}\\p{Zp}]", " "));
         } catch (RuntimeException notOurs) {
             // There is nobody else to tell.
         }
@@ -198,8 +198,8 @@ public final class Client {
         /** The controller that is spoken to. */
         private int at;
         private long faults;
-        private String logged = "";
-        private long loggedAt = -LOG_SAME_EVERY;
+        private final Seldom logged = new Seldom();
+        private long stepped;
 
         Speaker(Settings settings, Duration patience, ScheduledThreadPoolExecutor timer) throws Settings.Wrong {
             this.settings = settings;
@@ -221,10 +221,18 @@ public final class Client {
                     } catch (IOException unknown) {
                         session.drop("no address is known of " + unknown.getMessage());
                     }
+                    if (now() - stepped >= STEP) {
+                        step();
+                    }
                 }
-                session.poll(now()).ifPresent(this::act);
-                publish();
+                step();
             }
+        }
+
+        private void step() {
+            session.poll(now()).ifPresent(this::act);
+            stepped = now();
+            publish();
         }
 
         private void act(Session.Action action) {
@@ -262,11 +270,8 @@ public final class Client {
             }
             if (session.faults() > faults) {
                 String fault = stands.fault().orElse("");
-                long now = now();
-                if (now - loggedAt >= (fault.equals(logged) ? LOG_SAME_EVERY : LOG_EVERY)) {
+                if (logged.tells(fault, now())) {
                     say(log, fault);
-                    logged = fault;
-                    loggedAt = now;
                 }
                 faults = session.faults();
             }

@@ -105,7 +105,7 @@ public sealed interface Declaration {
 
     /**
      * Another process of the application starts the job, and this one speaks of it too. Nothing is said; what the
-     * controller refuses because the job has not started is said again for 30 s.
+     * controller refuses because the job has not started is said again until it has.
      *
      * @param job the job
      */

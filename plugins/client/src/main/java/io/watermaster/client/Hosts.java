@@ -10,7 +10,7 @@ import java.net.InetSocketAddress;
 import java.net.UnknownHostException;
 import java.util.Optional;
 
-/** Puts addresses in the place of names. A lookup may take long: it is for the client's thread alone. */
+/** Puts addresses in the place of names. A look-up may take seconds: it is for the client's thread alone. */
 final class Hosts {
     private Hosts() {}
 
@@ -18,7 +18,7 @@ final class Hosts {
      * What is declared, with addresses.
      *
      * @return empty for a flow within a host, which isn't declared
-     * @throws IOException a name of a flow is no host's
+     * @throws IOException a name of a flow is no host's, or its look-up takes too long
      */
     static Optional<Declaration> resolve(Declaration declaration) throws IOException {
         if (declaration instanceof TaskHost said) {
@@ -32,7 +32,7 @@ final class Hosts {
     /** A controller may know by name a host that this machine can't look up, or takes for itself. */
     private static String addressOrName(String host) {
         try {
-            InetAddress address = InetAddress.getByName(host);
+            InetAddress address = Names.SYSTEM.find(host);
             return address.isLoopbackAddress() ? host : text(address);
         } catch (UnknownHostException unknown) {
             return host;
@@ -40,9 +40,9 @@ final class Hosts {
     }
 
     private static Optional<Declaration> resolve(FlowRequest said) throws IOException {
-        InetAddress source = said.source().host().isEmpty() ? null : InetAddress.getByName(said.source().host());
+        InetAddress source = said.source().host().isEmpty() ? null : Names.SYSTEM.find(said.source().host());
         InetAddress destination =
-                said.destination().host().isEmpty() ? null : InetAddress.getByName(said.destination().host());
+                said.destination().host().isEmpty() ? null : Names.SYSTEM.find(said.destination().host());
         if (source == null && destination == null) {
             return Optional.empty();
         }

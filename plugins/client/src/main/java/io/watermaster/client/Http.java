@@ -8,7 +8,6 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
-import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.SocketTimeoutException;
@@ -29,7 +28,8 @@ import javax.net.ssl.SSLSocket;
 
 /**
  * One connection to a controller: HTTP/1.1, one request at a time, by one thread. Whatever the other end does,
- * connecting and each answer end within a limit: a timer closes the connection under a thread that waits.
+ * connecting and each answer end within a limit: a timer closes the connection under a thread that waits. The look-up of
+ * its name has one of its own.
  */
 final class Http implements Closeable {
     /** Longest line of a head or of a chunk's size, in octets. */
@@ -75,7 +75,7 @@ final class Http implements Closeable {
             Socket socket = new Socket();
             raw = socket;
             limited(() -> {
-                socket.connect(new InetSocketAddress(InetAddress.getByName(tcp.host()), tcp.port()));
+                socket.connect(new InetSocketAddress(Names.SYSTEM.find(tcp.host()), tcp.port()));
                 socket.setTcpNoDelay(true);
                 Socket upper = tcp.isTls() ? secure(socket, tcp, tls) : socket;
                 open(upper.getInputStream(), upper.getOutputStream());

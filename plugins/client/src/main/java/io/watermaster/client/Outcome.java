@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
@@ -12,9 +13,15 @@ import java.util.OptionalLong;
  * @param taken   how many were taken
  * @param epoch   the epoch of the controller that answers
  * @param refused those that were refused, in their order
- * @param rest    those from this index on were not looked at, for coming too fast
+ * @param rest    those from this index on were not looked at
+ * @param reason  why they were not
  */
-record Outcome(long taken, long epoch, List<Refused> refused, OptionalLong rest) {
+record Outcome(long taken, long epoch, List<Refused> refused, OptionalLong rest, Optional<String> reason) {
+    /** Without a reason. */
+    Outcome(long taken, long epoch, List<Refused> refused, OptionalLong rest) {
+        this(taken, epoch, refused, rest, Optional.empty());
+    }
+
     /**
      * A declaration that was refused.
      *
@@ -41,7 +48,9 @@ record Outcome(long taken, long epoch, List<Refused> refused, OptionalLong rest)
             }
         }
         OptionalLong rest = answer.get("rest") == null ? OptionalLong.empty() : OptionalLong.of(number(answer, "rest"));
-        return new Outcome(number(answer, "taken"), number(answer, "epoch"), refused, rest);
+        Optional<String> reason =
+                answer.get("reason") == null ? Optional.empty() : Optional.of(string(answer, "reason"));
+        return new Outcome(number(answer, "taken"), number(answer, "epoch"), refused, rest, reason);
     }
 
     /** The epoch in an answer about the controller's health. */

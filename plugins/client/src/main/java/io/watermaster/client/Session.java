@@ -27,6 +27,10 @@ import java.util.TreeMap;
  * <ul>
  * <li>What holds (jobs, their terms, tasks and sizes, open flows) is said again, in its order, on every new connection and to
  * every controller with another epoch. Samples are not said again; of those that wait, the last of a job counts.
+ * <li>A job that had started and that a refusal says has not ({@code job}) is one that the controller has forgotten, as
+ * an operator may have it do: all is said again.
+ * <li>All is said again on one connection after a wait, which is longer each time until it wasn't for {@link #QUIET}: a
+ * controller that lies, or two behind one address, are asked no more often than one that is gone.
  * <li>What ends before it was said is never said. An end that the controller refuses is one: it had forgotten.
  * <li>What does not fit into {@link Limits#room} is dropped and counted, and so is whatever refers to it. Ends always
  * fit: each takes the place of what ended.
@@ -34,7 +38,9 @@ import java.util.TreeMap;
  * <li>What may be taken later is parked: it holds, and is said again after growing waits, behind what is new and in
  * turn, a request at a time. What belongs to a job that is parked waits until that is taken. What ended or was replaced
  * in the meantime is not said again; a new connection hears all of it at once.
- * <li>What was refused because another process has not started its job is parked as well, until {@link #LATE}.
+ * <li>What was refused because another process has not started its job is parked as well. After {@link #LATE} of these
+ * refusals it holds on, and one thing of the job is said each {@link #SELDOM}, in turn; the rest follows when one is
+ * taken.
  * <li>Too fast: what the controller didn't look at waits.
  * <li>A request that is too long or can't be read is halved until it is a single declaration, which is then left out as
  * refused; after it requests grow again.
@@ -44,8 +50,12 @@ import java.util.TreeMap;
 final class Session {
     /** Something is asked at least so often: a controller closes connections that are silent for longer. */
     static final long KEEP_ALIVE = 20_000_000_000L;
-    /** What another process starts must have started so long after the first refusal. */
+    /** A job that another process has not started so long after the first refusal is late. */
     static final long LATE = 30_000_000_000L;
+    /** A job that is late is tried so often. */
+    static final long SELDOM = 30_000_000_000L;
+    /** Where all wasn't said again on one connection for so long, the wait before the next time is short. */
+    private static final long QUIET = 30_000_000_000L;
     /** Later than any time. */
     static final long NEVER = Long.MAX_VALUE;
     /** Earlier than any time. */
@@ -133,7 +143,7 @@ final class Session {
     private final NavigableMap<Long, Entry> entries = new TreeMap<>();
     /** What holds and is not said for now. */
     private final NavigableMap<Long, Entry> parked = new TreeMap<>();
-    /** What holds of jobs whose start is parked. */
+    /** What holds of jobs that the controller doesn't know: their start is parked, or they are late. */
     private final NavigableMap<Long, Entry> behind = new TreeMap<>();
     private final Map<String, Job> jobs = new HashMap<>();
     /** Room that is taken. */
@@ -159,10 +169,15 @@ final class Session {
     private long until;
     /** What is parked is not said again before; {@link #ANY_TIME} where nothing was refused since it was. */
     private long again = ANY_TIME;
+    /** Jobs that are late are tried then; {@link #NEVER} where none waits for that. */
+    private long trial = NEVER;
     /** The last answer. */
     private long heard;
     private final Backoff backoff = new Backoff();
     private final Backoff parking = new Backoff();
+    private final Backoff repeating = new Backoff();
+    /** When all was last to be said again on one connection. */
+    private long repeated;
 
     private long countTaken;
     private long countRefused;
@@ -221,7 +236,7 @@ final class Session {
         return switch (state) {
             case LOST -> until;
             case IDLE -> !greeted || isWaiting() ? until
-                    : Math.min(heard + KEEP_ALIVE, parked.isEmpty() ? NEVER : Math.max(until, again));
+                    : Math.min(heard + KEEP_ALIVE, Math.max(until, Math.min(trial, parked.isEmpty() ? NEVER : again)));
             case CONNECTING, ASKED, DECLARED -> NEVER;
         };
     }
@@ -237,6 +252,9 @@ final class Session {
         }
         if (greeted && again <= now && !parked.isEmpty()) {
             unpark();
+        }
+        if (greeted && trial <= now) {
+            tryLate();
         }
         if (!greeted || !isWaiting()) {
             state = State.ASKED;
@@ -344,13 +362,19 @@ final class Session {
         batch = Math.min(batch + 1, Math.max(limits.declarations(), 1));
         // Another controller doesn't know what a refused declaration refers to.
         boolean isOther = epoch == null || epoch != outcome.epoch();
+        boolean hasForgotten = false;
         for (int index = 0; index < lookedAt; index++) {
             Outcome.Refused refusal = refused.get((long) index);
             long number = underWay.get(index).getKey();
             if (refusal == null) {
                 settle(number, underWay.get(index).getValue());
             } else if (!isOther) {
-                refuse(now, number, refusal, chance);
+                boolean isForgotten = refusal.field().equals("job") && !refusal.later() && hasStarted(number);
+                hasForgotten |= isForgotten;
+                // What holds of it is said again with its job.
+                if (!isForgotten || !holdsBy(number)) {
+                    refuse(now, number, refusal, chance);
+                }
             }
         }
         if (again == ANY_TIME) {
@@ -358,8 +382,34 @@ final class Session {
         }
         if (outcome.rest().isPresent()) {
             until = now + backoff.take(chance);
+            outcome.reason().ifPresent(why -> note("the controller looks at no more for now: " + why));
         }
         meet(outcome.epoch(), afterSent());
+        if (hasForgotten) {
+            sayAllAgain();
+        }
+        if (isOther || hasForgotten) {
+            if (now - repeated > QUIET) {
+                repeating.reset();
+            }
+            repeated = now;
+            until = Math.max(until, now + repeating.take(chance));
+        }
+    }
+
+    /** Whether the controller has taken the start of the job that an entry belongs to, before this entry. */
+    private boolean hasStarted(long number) {
+        Entry entry = entries.get(number);
+        Job job = entry == null ? null : jobs.get(entry.declaration.job());
+        Long start = job == null ? null : job.things.get(Thing.START);
+        return start != null && start < number && entries.containsKey(start);
+    }
+
+    /** Whether something holds by an entry, which is neither an end nor a sample. */
+    private boolean holdsBy(long number) {
+        Entry entry = entries.get(number);
+        Thing thing = entry == null ? null : thing(entry.declaration);
+        return thing != null && thing.kind != Kind.SAMPLE;
     }
 
     /** The answer to {@link Action.Declare}: an HTTP {@code status} that refuses the whole request, and why. */
@@ -399,13 +449,12 @@ final class Session {
             return;
         }
         Job job = jobs.get(entry.declaration.job());
-        job.missing = NEVER;
         if (thing.kind == Kind.SAMPLE) {
             job.things.remove(thing);
             remove(number);
-        } else if (thing.kind == Kind.START) {
-            follow(job);
         }
+        job.missing = NEVER;
+        follow(job);
     }
 
     private void refuse(long now, long number, Outcome.Refused refusal, double chance) {
@@ -415,16 +464,27 @@ final class Session {
         boolean isMissing = job != null && job.joined && thing.kind != Kind.START && refusal.field().equals("job");
         if (isMissing) {
             job.missing = Math.min(job.missing, now);
+        } else if (job != null && job.missing != NEVER) {
+            // It is there, whatever is wrong with this.
+            job.missing = NEVER;
+            follow(job);
         }
-        boolean holds = thing != null && thing.kind != Kind.SAMPLE;
+        boolean holds = holdsBy(number);
         String why = "the controller refuses " + refusal.field() + ": " + refusal.reason();
-        if (holds && refusal.later()) {
+        if (holds && isMissing && now - job.missing < LATE) {
+            park(now, number, chance);
+        } else if (holds && (isMissing || refusal.later())) {
             note(why);
             countLater += entry.later ? 0 : 1;
             entry.later = true;
-            park(now, number, chance);
-        } else if (holds && isMissing && now - job.missing < LATE) {
-            park(now, number, chance);
+            if (isMissing) {
+                answered = number + 1;
+                backoff.reset();
+                behind.put(number, entries.remove(number));
+                trial = Math.min(trial, now + SELDOM);
+            } else {
+                park(now, number, chance);
+            }
         } else {
             leaveOut(number, why);
         }
@@ -459,6 +519,8 @@ final class Session {
     private void sayAllAgain() {
         answered = 0;
         again = ANY_TIME;
+        trial = NEVER;
+        jobs.values().forEach(job -> job.missing = NEVER);
         // A job before what belongs to it.
         parked.values().forEach(this::sayLast);
         parked.clear();
@@ -475,7 +537,18 @@ final class Session {
         }
     }
 
-    /** What belongs to a job waits, for that was taken. */
+    /** Of each job that is late one thing waits: in turn, for what is said again is the last of its job. */
+    private void tryLate() {
+        trial = NEVER;
+        jobs.forEach((name, job) -> {
+            if (job.missing != NEVER && !isParked(name)) {
+                Optional<Long> first = job.things.values().stream().filter(behind::containsKey).min(Long::compare);
+                first.ifPresent(number -> sayLast(behind.remove(number)));
+            }
+        });
+    }
+
+    /** What belongs to a job waits, for the controller knows it. */
     private void follow(Job job) {
         if (behind.isEmpty()) {
             return;

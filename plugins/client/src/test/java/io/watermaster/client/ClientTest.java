@@ -336,7 +336,8 @@ class ClientTest {
     void aLogHasOneLineOfWhatGoesWrongAndBearsAnyText() throws Exception {
         try (Stub stub = Stub.tcp()) {
             String refusal = "{\"taken\":0,\"epoch\":1,\"refused\":"
-                    + "[{\"index\":0,\"field\":\"job\",\"reason\":\"a\\nforged line\\u001b[2J\"}]}";
+                    + "[{\"index\":0,\"field\":\"job\",\"reason\":"
+                    + "\"a\\nforged line\\u001b[2J\\u009b2J\\u0085b\\u2028c\\u2029d\\u202ee\\u200bf\"}]}";
             Client client = client(stub.address(), LONG);
             until("it is greeted", () -> stub.requests.size() == 1);
             for (int i = 0; i < 5; i++) {
@@ -346,7 +347,7 @@ class ClientTest {
                 until("it is refused", () -> client.account().refused() == count);
             }
             assertEquals(1, log.size(), log::toString);
-            assertEquals("Watermaster: the controller refuses job: a forged line [2J", log.get(0));
+            assertEquals("Watermaster: the controller refuses job: a forged line [2J 2J b c d e f", log.get(0));
         }
     }
 

@@ -1,6 +1,7 @@
 package io.watermaster.client;
 
 import static io.watermaster.client.Declared.until;
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
@@ -106,6 +107,17 @@ public final class Controller implements AutoCloseable {
         Address address = new Address.Unix(folder.resolve("controller.sock"));
         try (Http http = new Http(address, null, Duration.ofMinutes(1), timer)) {
             return Json.read(http.ask("GET", path, new byte[0]).body());
+        } catch (IOException error) {
+            throw new AssertionError(error);
+        }
+    }
+
+    /** Gives it an order, which it carries out. */
+    void order(String order) {
+        Address address = new Address.Unix(folder.resolve("controller.sock"));
+        try (Http http = new Http(address, null, Duration.ofMinutes(1), timer)) {
+            Http.Answer answer = http.ask("POST", "/v1/orders", order.getBytes(StandardCharsets.UTF_8));
+            assertEquals(200, answer.status(), () -> new String(answer.body(), StandardCharsets.UTF_8));
         } catch (IOException error) {
             throw new AssertionError(error);
         }

@@ -101,6 +101,37 @@ class ControllerTest {
         }
     }
 
+    /** By a new connection they hear that they were forgotten; while one is blocked nothing of it is given up. */
+    @Test
+    void whatAnOperatorEndsIsDeclaredAgain() throws Exception {
+        try (Controller controller = new Controller(folder, "")) {
+            Client owner = client(controller.socket());
+            Client member = client(controller.socket());
+            owner.declare(new JobStart("sort"));
+            member.declare(new JobJoin("sort"));
+            member.declare(request("r1<-m0"));
+            until("it is known", () -> flows(controller).equals(List.of("r1<-m0")));
+            List<String> orders = List.of("{\"type\":\"evict\",\"application\":\"test\"}",
+                    "{\"type\":\"cancel\",\"application\":\"test\",\"job\":\"sort\"}",
+                    "{\"type\":\"block\",\"application\":\"test\"}");
+            for (String order : orders) {
+                controller.order(order);
+                if (order.contains("block")) {
+                    // What is new waits with the rest, and its reason is told.
+                    owner.declare(new TaskHost("sort", 0, "h0"));
+                    until("it is told why", () -> owner.account().fault().orElse("").contains("is blocked"));
+                    assertEquals(List.of(), flows(controller));
+                    controller.order("{\"type\":\"unblock\",\"application\":\"test\"}");
+                }
+                // A client that has nothing to say hears of it when it asks the next time, after 20 s at most.
+                owner.declare(new TaskHost("sort", 1, "h" + order.length() % 2));
+                member.declare(new Size("sort", 0, List.of(new Portion(1, order.length()))));
+                until("all is known again", () -> flows(controller).equals(List.of("r1<-m0")));
+            }
+            assertEquals(0, owner.account().refused() + member.account().refused());
+        }
+    }
+
     @Test
     void aJobAsksForWhatTheConfigurationSays() throws Exception {
         try (Controller controller = new Controller(folder, "")) {

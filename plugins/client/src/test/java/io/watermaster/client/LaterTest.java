@@ -27,7 +27,7 @@ class LaterTest {
     private static final Declaration START = new JobStart("a");
     private static final Declaration FIRST = request("a", "1", 1);
     private static final Declaration SECOND = request("a", "2", 1);
-    private static final Declaration THIRD = request("a", "3", 1);
+    private static final Declaration THIRD = request("a", "5", 1);
 
     /** A session that speaks with a controller with room for so much. */
     private static World world(int room, Limits limits) {
@@ -226,7 +226,7 @@ class LaterTest {
         List<Declaration> said = world.sends();
         Declaration fourth = request("a", "4", 1);
         Declaration other = sized(SECOND, 5);
-        world.declare(fourth, other, new FlowComplete("a", "3"));
+        world.declare(fourth, other, new FlowComplete("a", "5"));
         answer(world, said);
         assertEquals(Optional.empty(), world.session.poll(world.now));
         world.controller.room = 9;

@@ -520,6 +520,66 @@ class SessionTest {
         assertEquals(List.of(3L, 0L, 0L, 1L), world.counts(), "an end that is refused is nothing to report");
     }
 
+    /** As one that lies, or two behind one address: the client's thread must not be busy with it. */
+    @Test
+    void whoAnswersInEverOtherEpochsIsAskedSeldom() {
+        World world = new World(LIMITS);
+        world.declare(new JobStart("a"));
+        world.settle();
+        world.declare(new JobStart("b"));
+        long begin = world.now;
+        for (int requests = 0; world.now - begin < 60_000_000_000L; requests++) {
+            assertTrue(requests < 40, "too many requests");
+            world.controller.startAnew();
+            assertTrue(world.poll());
+            world.now = Math.max(world.now, world.session.deadline());
+        }
+        assertEquals(1, world.session.account().connections());
+        world.settle();
+        assertEquals(Held.of(world.session), world.controller.held);
+        // After a while without one the wait is short again.
+        world.now += 31_000_000_000L;
+        world.controller.startAnew();
+        world.declare(new JobStart("c"));
+        assertTrue(world.poll());
+        assertEquals(world.now + MILLISECONDS.toNanos(50), world.session.deadline());
+    }
+
+    /** Says what it wants to, of which the controller has forgotten the jobs of some; how many it takes. */
+    private static int says(World world, long... forgotten) {
+        int taken = world.sends().size() - forgotten.length;
+        List<Refused> refused = Arrays.stream(forgotten)
+                .mapToObj(index -> new Refused(index, "job", "has not started", false)).toList();
+        world.session.answered(world.now, new Outcome(taken, 1, refused, OptionalLong.empty()), 0);
+        return taken;
+    }
+
+    /** Its job was ended by an operator, while the connection stands. */
+    @Test
+    void whatAControllerHasForgottenIsSaidAgainAndSeldomToOneThatLies() {
+        World world = new World(LIMITS);
+        world.declare(new JobStart("a"), request("a", "1", 1));
+        world.settle();
+        world.controller.held = new Held();
+        world.declare(sample("a", "1"), request("a", "2", 1));
+        says(world, 0, 1);
+        assertEquals(world.now + MILLISECONDS.toNanos(50), world.session.deadline());
+        world.settle();
+        assertEquals(Held.of(world.session), world.controller.held);
+        assertEquals(List.of(3L, 1L, 0L, 1L), world.counts(), "the sample is over");
+
+        world.declare(request("a", "4", 1));
+        long begin = world.now;
+        says(world, 0);
+        for (int requests = 1; world.now - begin < 60_000_000_000L; requests++) {
+            assertTrue(requests < 40, "too many requests");
+            world.now = world.session.deadline();
+            assertEquals(3, says(world, 3), "all is said, of which it forgets the last");
+        }
+        world.settle();
+        assertEquals(Held.of(world.session), world.controller.held);
+    }
+
     @Test
     void aRequestThatCantBeReadIsHalvedUntilItIsOneDeclaration() {
         World world = new World(LIMITS);
@@ -719,30 +779,76 @@ class SessionTest {
         assertEquals(List.of(), world.session.holds());
     }
 
+    /** What it says next, when it is due; its connection is kept meanwhile. */
+    private static List<Declaration> next(World world) {
+        while (true) {
+            world.now = Math.max(world.now, world.session.deadline());
+            Action action = world.session.poll(world.now).orElseThrow();
+            if (action instanceof Action.Declare declare) {
+                return declare.said();
+            }
+            world.session.healthy(world.now, world.controller.epoch);
+        }
+    }
+
+    /** As where the process that starts jobs comes up a minute after those that work. */
     @Test
-    void whatBelongsToAJobThatNeverStartsIsLeftOutInTheEnd() {
+    void whatBelongsToAJobThatStartsLateIsTriedSeldomAndFollowsThen() {
         World world = new World(LIMITS);
         world.settle();
-        world.declare(new JobJoin("a"), new TaskHost("a", 1, "h"));
+        List<Declaration> all = List.of(new TaskHost("a", 1, "h"), request("a", "1", 1), request("a", "2", 2));
+        world.declare(new JobJoin("a"));
+        all.forEach(world.session::declare);
         long begin = world.now;
-        for (int requests = 0; world.session.account().refused() == 0; requests++) {
-            assertTrue(requests < 20, "too many requests");
-            world.now = world.session.deadline();
-            world.poll();
+        for (int requests = 0; world.session.account().later() < all.size(); requests++) {
+            assertTrue(requests < 60, "too many requests");
+            world.session.answered(world.now, world.controller.declare(next(world), 9), 0);
         }
         assertTrue(world.now - begin >= Session.LATE && world.now - begin < 2 * Session.LATE);
-        assertTrue(world.session.isSettled());
-        // When the job is there after all, it is spoken of.
+        for (Declaration one : all) {
+            long before = world.now;
+            List<Declaration> said = next(world);
+            assertEquals(List.of(one), said, "one of them, in turn");
+            // The wait began when the first of them was late.
+            long waited = world.now - before;
+            assertTrue(waited <= Session.SELDOM && waited > Session.SELDOM / 2, "they are tried seldom");
+            world.session.answered(world.now, world.controller.declare(said, 9), 0);
+        }
+        assertEquals(List.of(0L, 0L, 0L, 1L), world.counts(), "nothing was given up");
+        assertEquals(all.size(), world.session.account().later(), "each is counted once");
+        world.declare(new FlowComplete("a", "1"));
         world.controller.declare(List.of(new JobStart("a")), 1);
-        world.declare(new TaskHost("a", 2, "h"));
-        world.settle();
-        assertEquals(Map.of("task 2", new TaskHost("a", 2, "h")), world.controller.held.jobs().get("a"));
+        world.session.answered(world.now, world.controller.declare(next(world), 9), 0);
+        long before = world.now;
+        List<Declaration> rest = next(world);
+        assertEquals(List.of(1, before), List.of(rest.size(), world.now), "what is left of it follows at once");
+        world.session.answered(world.now, world.controller.declare(rest, 9), 0);
+        assertTrue(world.session.isSettled());
+        assertEquals(Map.of("task 1", all.get(0), "flow 2", all.get(2)), world.controller.held.jobs().get("a"));
         // Another controller is waited for as the first was.
         world.newController();
         world.now = world.session.deadline();
         assertTrue(world.poll() && world.poll() && world.poll());
-        assertEquals(1, world.session.account().refused());
         assertTrue(world.session.deadline() - world.now <= MILLISECONDS.toNanos(100), "the first wait is short");
+    }
+
+    /** What is wrong with one thing of a job tells that the job is there, too. */
+    @Test
+    void aJobThatIsLateIsThereWhereOneOfItsThingsIsRefusedForItself() {
+        World world = new World(LIMITS);
+        world.settle();
+        world.declare(new JobJoin("a"), request("a", UNWANTED_FLOW, 1), request("a", "1", 1));
+        long begin = world.now;
+        while (world.now - begin < Session.LATE) {
+            List<Declaration> said = next(world);
+            List<Refused> refused = IntStream.range(0, said.size())
+                    .mapToObj(index -> new Refused(index, "job", "has not started", false)).toList();
+            world.session.answered(world.now, new Outcome(0, 1, refused, OptionalLong.empty()), 0);
+        }
+        world.controller.declare(List.of(new JobStart("a")), 1);
+        world.settle();
+        assertEquals(Map.of("flow 1", request("a", "1", 1)), world.controller.held.jobs().get("a"));
+        assertEquals(1, world.session.account().refused());
     }
 
     @Test

@@ -6,6 +6,7 @@ import io.watermaster.client.Declaration.Size;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.hadoop.mapred.IndexRecord;
 import org.apache.hadoop.mapred.JobConf;
 import org.apache.hadoop.mapred.MapTask;
 import org.apache.hadoop.mapred.SpillRecord;
@@ -13,13 +14,16 @@ import org.apache.hadoop.mapreduce.TaskAttemptID;
 
 /**
  * The engine's own collector of map outputs, which declares at a map's end how many octets each reduce task will fetch
- * from it, exactly. {@code mapreduce.job.map.output.collector.class} names it. The engine makes it, and calls it on the
- * map's thread.
+ * from it, exactly, but for parts without records. {@code mapreduce.job.map.output.collector.class} names it. The engine
+ * makes it, and calls it on the map's thread.
  *
  * @param <K> keys of the map's output
  * @param <V> their values
  */
 public final class DeclaringCollector<K, V> extends MapTask.MapOutputBuffer<K, V> {
+    /** A part without records has two marks of its end, and a checksum beside. */
+    private static final long EMPTY = 2;
+
     private MapTask task;
     private JobConf configuration;
 
@@ -50,9 +54,12 @@ public final class DeclaringCollector<K, V> extends MapTask.MapOutputBuffer<K, V
     private void declare() throws IOException {
         TaskAttemptID map = task.getTaskID();
         SpillRecord index = new SpillRecord(task.getMapOutputFile().getOutputIndexFile(), configuration);
-        List<Portion> portions = new ArrayList<>(index.size());
+        List<Portion> portions = new ArrayList<>();
         for (int reduce = 0; reduce < index.size(); reduce++) {
-            portions.add(new Portion(Watermaster.reduce(reduce), index.getIndex(reduce).partLength));
+            IndexRecord part = index.getIndex(reduce);
+            if (part.rawLength > EMPTY) {
+                portions.add(new Portion(Watermaster.reduce(reduce), part.partLength));
+            }
         }
         Size size = new Size(Watermaster.job(map), Watermaster.number(map.getTaskID()), portions);
         Watermaster.of(configuration).accept(size);

@@ -19,6 +19,7 @@ import org.apache.hadoop.io.IntWritable;
 import org.apache.hadoop.io.Text;
 import org.apache.hadoop.mapreduce.Job;
 import org.apache.hadoop.mapreduce.Mapper;
+import org.apache.hadoop.mapreduce.Partitioner;
 import org.apache.hadoop.mapreduce.Reducer;
 import org.apache.hadoop.mapreduce.TaskCounter;
 import org.apache.hadoop.mapreduce.lib.input.FileInputFormat;
@@ -43,6 +44,14 @@ class JobTest {
             for (String word : line.toString().split(" ")) {
                 context.write(new Text(word), new IntWritable(1));
             }
+        }
+    }
+
+    /** All goes to the first reduce. */
+    static final class ToOne extends Partitioner<Text, IntWritable> {
+        @Override
+        public int getPartition(Text key, IntWritable value, int partitions) {
+            return 0;
         }
     }
 
@@ -135,6 +144,22 @@ class JobTest {
                     declared.all().stream().filter(said -> !(said instanceof Size)).distinct().toList();
             assertEquals(List.of(new JobJoin(job.getJobID().toString())), others);
             assertEquals(List.of(others.get(0).job()), sizes.stream().map(Size::job).distinct().toList());
+        } finally {
+            expected = null;
+        }
+    }
+
+    @Test
+    void partsWithoutRecordsAreLeftOut() throws Exception {
+        try (Declared declared = new Declared(false, Watermaster::replace)) {
+            expected = declared;
+            Configuration configuration = hooks();
+            configuration.set("mapreduce.job.partitioner.class", ToOne.class.getName());
+            run("one", configuration);
+            assertEquals(MAPS, declared.of(Size.class).size());
+            for (Size size : declared.of(Size.class)) {
+                assertEquals(List.of(1_000_000_000), size.reduces().stream().map(Portion::task).toList());
+            }
         } finally {
             expected = null;
         }

@@ -29,6 +29,7 @@ import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.scheduler.SparkListenerJobEnd;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.SparkListenerStageCompleted;
+import org.apache.spark.scheduler.SparkListenerStageSubmitted;
 import org.apache.spark.scheduler.StageInfo;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -49,8 +50,23 @@ final class Shuffles extends SparkListener {
     private final Outputs outputs = new Outputs();
     /** Shuffles that have ended. */
     private final Set<Integer> ended = new HashSet<>();
-    /** Of each running job of Spark the stages that have not completed, and the shuffles that each reads. */
-    private final Map<Integer, Map<Integer, List<Integer>>> jobs = new HashMap<>();
+    /** The running jobs of Spark. */
+    private final Map<Integer, Stages> jobs = new HashMap<>();
+
+    /**
+     * The stages of a job of Spark.
+     *
+     * @param reads the shuffles that each reads
+     * @param left  those that have not completed, or run again
+     */
+    private record Stages(Map<Integer, List<Integer>> reads, Set<Integer> left) {
+        /** The shuffles that are yet to be read. */
+        Set<Integer> awaited() {
+            Set<Integer> awaited = new HashSet<>();
+            left.forEach(stage -> awaited.addAll(reads.get(stage)));
+            return awaited;
+        }
+    }
 
     Shuffles(SparkContext application, Consumer<Declaration> declare) {
         this.application = application;
@@ -110,8 +126,7 @@ final class Shuffles extends SparkListener {
     }
 
     private boolean isAwaited(int shuffle) {
-        return jobs.values().stream().flatMap(stages -> stages.values().stream())
-                .anyMatch(shuffles -> shuffles.contains(shuffle));
+        return jobs.values().stream().anyMatch(job -> job.awaited().contains(shuffle));
     }
 
     /** Ends those of the shuffles that no stage will read. */
@@ -159,7 +174,27 @@ final class Shuffles extends SparkListener {
             stage.parentIds().foreach(parent -> writes.containsKey(parent) && shuffles.add(writes.get(parent)));
             reads.put(stage.stageId(), shuffles);
         }
-        jobs.put(event.jobId(), reads);
+        jobs.put(event.jobId(), new Stages(reads, new HashSet<>(reads.keySet())));
+    }
+
+    @Override
+    public void onStageSubmitted(SparkListenerStageSubmitted event) {
+        Watermaster.quietly(() -> submit(event.stageInfo()));
+    }
+
+    /** One that had completed runs again where an executor is lost, and so do those that need what it writes. */
+    private synchronized void submit(StageInfo stage) {
+        Object writes = stage.shuffleDepId().isDefined() ? stage.shuffleDepId().get() : null;
+        for (Stages job : jobs.values()) {
+            if (job.reads().containsKey(stage.stageId())) {
+                job.left().add(stage.stageId());
+                job.reads().forEach((reader, shuffles) -> {
+                    if (shuffles.contains(writes)) {
+                        job.left().add(reader);
+                    }
+                });
+            }
+        }
     }
 
     @Override
@@ -172,9 +207,10 @@ final class Shuffles extends SparkListener {
 
     private synchronized void complete(int stage) {
         Set<Integer> read = new HashSet<>();
-        for (Map<Integer, List<Integer>> stages : jobs.values()) {
-            read.addAll(stages.getOrDefault(stage, List.of()));
-            stages.remove(stage);
+        for (Stages job : jobs.values()) {
+            if (job.left().remove(stage)) {
+                read.addAll(job.reads().get(stage));
+            }
         }
         endUnlessAwaited(read);
     }
@@ -185,9 +221,9 @@ final class Shuffles extends SparkListener {
     }
 
     private synchronized void complete(SparkListenerJobEnd event) {
-        Map<Integer, List<Integer>> left = jobs.remove(event.jobId());
-        if (left != null) {
-            endUnlessAwaited(left.values().stream().flatMap(List::stream).distinct().toList());
+        Stages job = jobs.remove(event.jobId());
+        if (job != null) {
+            endUnlessAwaited(job.awaited());
         }
     }
 

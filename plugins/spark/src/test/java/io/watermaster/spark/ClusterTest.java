@@ -239,4 +239,37 @@ class ClusterTest {
         assertEquals(IntStream.range(0, Words.MAPS).boxed().collect(Collectors.toSet()),
                 of(first, Size.class).stream().map(Size::map).collect(Collectors.toSet()));
     }
+
+    /** Both stages before the one that loses its executor run again, of which the first shuffle had ended. */
+    @Test
+    void aShuffleStartsAgainWhereTheStageThatReadsItRunsAgain() throws Exception {
+        String outer = first;
+        String inner = second;
+        String victim = folder.resolve("victim").toString();
+        String gate = folder.resolve("gate").toString();
+        JavaFutureAction<List<Integer>> action = Words.of(context).groupByKey(Words.REDUCES)
+                .mapToPair(group -> new Tuple2<>(group._1(), 1)).partitionBy(new HashPartitioner(1))
+                .mapPartitions(records -> {
+                    try {
+                        Files.createFile(Path.of(victim));
+                        // At most one block is looked at.
+                        records.next();
+                        Words.waitFor(gate);
+                        Runtime.getRuntime().halt(1);
+                    } catch (FileAlreadyExistsException isAnother) {
+                        // It goes on.
+                    }
+                    return List.of(Words.count(records)).iterator();
+                }).collectAsync();
+        until("the outer is read", () -> of(outer, FlowRequest.class).size() == 1);
+        until("the inner has ended", () -> of(inner, JobComplete.class).size() == 1);
+        int sizes = of(inner, Size.class).size();
+        Files.createFile(Path.of(gate));
+        assertEquals(Words.KEYS, Words.sum(action.get(5, TimeUnit.MINUTES)));
+        until("the inner has ended again", () -> of(inner, JobComplete.class).size() > 1
+                && of(inner, JobComplete.class).size() == of(inner, JobStart.class).size());
+        assertTrue(of(inner, Size.class).size() > sizes, "those of the lost executor");
+        until("the outer has ended", () -> of(outer, JobComplete.class).size() == 1);
+        assertEquals(1, of(outer, JobStart.class).size());
+    }
 }

@@ -81,7 +81,7 @@ public final class DeclaringTransport implements IContext {
         Watermaster.quietly(() -> {
             if (declare == null) {
                 declare = declaration -> {};
-                client = Watermaster.client(configuration);
+                client = Watermaster.ofWorker(configuration);
                 declare = client::declare;
             }
             gauges = Boolean.parseBoolean(String.valueOf(configuration.get(PAIRS))) ? registry : null;

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.codahale.metrics.Gauge;
+import io.watermaster.client.Client;
 import io.watermaster.client.Declaration;
 import io.watermaster.client.Declaration.Endpoint;
 import io.watermaster.client.Declaration.FlowComplete;
@@ -20,6 +21,7 @@ import io.watermaster.client.Declared;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -202,6 +204,18 @@ class TransportTest {
             configuration.put("watermaster.queue", 3);
             assertArrives(TransportFactory.makeContext(configuration, null));
         }
+    }
+
+    /** What its topology asks for is nimbus' to read. */
+    @Test
+    void aWorkerDeclaresWhateverItsTopologyAsksFor() throws Exception {
+        configuration.put("watermaster.controller", "unix:/no/controller");
+        configuration.put("watermaster.name", "storm");
+        configuration.put("watermaster.deadline", "soon");
+        configuration.put("watermaster.weight", 3.0);
+        Client client = Watermaster.ofWorker(configuration);
+        until("it looks for a controller", () -> client.account().fault().isPresent());
+        client.close(Duration.ZERO);
     }
 
     @Test
