@@ -5,7 +5,7 @@ QUICK := target/quick/watermaster
 SOAK := cargo test --profile quick --locked --config profile.quick.package.watermaster-control.opt-level=1
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test growth docs-check tutorial lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases grammar wheel deb sign signing-check site page page-check page-pictures
+.PHONY: help demo quick test growth docs-check tutorial lint deny advisories alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases grammar wheel deb sign signing-check site page page-check page-pictures
 
 ## help: this list
 help:
@@ -50,12 +50,13 @@ soak: setup-build
 	PROPTEST_CASES=$${PROPTEST_CASES:-5000} $(SOAK) -p watermaster-openflow -p watermaster-protocol --test it --test client
 	ADVERSARIES=$${ADVERSARIES:-2000} $(SOAK) -p watermaster-simulated-controller --test adversaries -- --nocapture
 
-## lint: format, lints, documentation, figures that it cites, places and tests that it names, fuzz targets that compile, no circles of modules (python3)
+## lint: format, lints, documentation, figures that it cites, places and tests that it names, fuzz targets that compile, no binaries, no circles of modules (python3)
 lint: setup-build-python
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked
 	cargo check --locked --manifest-path fuzz/Cargo.toml
+	checks/binaries.sh
 	checks/decisions.sh
 	checks/cited.py
 	checks/pointers.py
@@ -67,6 +68,11 @@ lint: setup-build-python
 deny:
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2
 	cargo deny --locked check licenses bans sources
+
+## advisories: no dependency has a flaw that RustSec knows (network; what it finds changes without a change here)
+advisories:
+	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2
+	cargo deny --locked check advisories
 
 ## bench: the simulator's speed, the cost of decisions, then instructions
 bench: setup-valgrind release
@@ -86,7 +92,7 @@ openapi: setup-build-venv
 wheel: setup-build-venv
 	checks/wheel.sh
 
-## deb: the Debian packages, in target/deb; as root tried in fresh Debian roots (PROFILE=quick, SUITES=bookworm)
+## deb: the Debian packages, and an SBOM, in target/deb; as root tried in fresh Debian roots (PROFILE=quick, SUITES=bookworm)
 deb: setup-build-deb-python
 	checks/deb.sh
 
@@ -95,7 +101,7 @@ sign: setup-gpg
 	@packaging/sign.sh $(KEY)
 
 ## signing-check: what is signed is verified as docs/security.md says, and what was changed is refused
-signing-check: setup-gpg-python
+signing-check: setup-build-gpg-python
 	checks/signing.sh
 
 ## gather: the front end for memcached under two published clients' own tests, with every policy

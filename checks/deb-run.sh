@@ -42,8 +42,10 @@ addresses = ["127.0.0.1"]
 name = "h2"
 addresses = ["127.0.0.2"]
 TOML
-# What the units have systemd do: folders, the file system of programs, the user.
-chroot "$root" install -d -o watermaster -g watermaster -m 0750 /run/watermaster
+# What the units have systemd do: folders, each its user's, the file system of programs, the user.
+in_unit() { sed -n "s/^$2=//p" "$root/usr/lib/systemd/system/watermaster-$1.service"; }
+chroot "$root" install -d -o watermaster -g watermaster -m 0750 "/run/$(in_unit controller RuntimeDirectory)"
+chroot "$root" install -d -o root -g root -m 0750 "/run/$(in_unit agent RuntimeDirectory)"
 chroot "$root" install -d -o watermaster -g watermaster -m 0700 /var/lib/watermaster
 chroot "$root" install -d -m 0700 /run/watermaster/bpf
 mount -t bpf -o mode=0700 bpf "$root/run/watermaster/bpf"
@@ -59,16 +61,16 @@ if said=$(check) || ! echo "$said" | grep -q controller-main.key; then
 fi
 chroot "$root" chown watermaster: /etc/watermaster/certs/controller-main.key
 check
-started() { sed -n 's/^ExecStart=//p' "$root/usr/lib/systemd/system/watermaster-$1.service"; }
 # shellcheck disable=SC2046 # words
 {
     chroot "$root" watermaster agent --check --config /etc/watermaster/agent.toml
-    chroot "$root" setpriv --reuid watermaster --regid watermaster --clear-groups $(started controller) &
+    chroot "$root" setpriv --reuid watermaster --regid watermaster --clear-groups $(in_unit controller ExecStart) &
     controller=$!
-    chroot "$root" $(started agent) &
+    chroot "$root" $(in_unit agent ExecStart) &
     agent=$!
 }
-trap 'kill "$controller" "$agent"; wait' EXIT
-python3 checks/deb_flow.py "$root/run/watermaster/controller.sock" chroot "$root" watermaster
+# systemd removes the controller's folder at its stop, and keeps the agent's.
+trap 'kill "$controller" "$agent"; wait; rm -r "$root/run/$(in_unit controller RuntimeDirectory)"' EXIT
+python3 checks/deb_flow.py "$root/run/watermaster-controller/controller.sock" chroot "$root" watermaster
 # A purge leaves them.
 rm -r "$root/etc/watermaster/certs"

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Builds the Debian packages into target/deb (PROFILE=release, or quick) and has lintian look at them. As root it then
-# tries them in a fresh root of each of SUITES (bookworm and trixie): they install, controller and agent run and govern a
-# flow, they are installed again over themselves, and purged they leave nothing. Each root has namespaces of its own.
+# Builds the Debian packages into target/deb (PROFILE=release, or quick), has lintian look at them, and lists what the
+# program is made of, watermaster.cdx.json. As root it then tries them in a fresh root of each of SUITES (bookworm and
+# trixie): they install, controller and agent run and govern a flow, a next version keeps their configuration, and purged
+# they leave nothing. Each root has namespaces of its own.
 set -eu
 cd "$(dirname "$0")/.."
 profile=${PROFILE:-release}
@@ -21,6 +22,7 @@ for variant in "" --variant=controller --variant=agent; do
     cargo deb --quiet --no-build --package watermaster --profile "$profile" $variant --output "$deb/" >/dev/null
 done
 lintian --fail-on error,warning "$deb"/*.deb
+packaging/sbom.sh "$deb/watermaster.cdx.json"
 ls -l "$deb"/*.deb
 if [ "$(id -u)" != 0 ]; then
     echo "deb: the packages were not installed: a fresh root needs root"

@@ -8,10 +8,9 @@ use std::path::Path;
 
 fn main() -> io::Result<()> {
     const SOURCES: [&str; 4] = ["../core", "../simulate", "src", "../Cargo.lock"];
-    const WITHOUT: [&str; 7] = [
+    const WITHOUT: [&str; 6] = [
         "src/choice.rs",
         "src/published.rs",
-        "src/repeat.rs",
         "src/report",
         "src/reproduce",
         "src/store.rs",

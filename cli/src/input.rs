@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use experiment::run::{Prepared, Repeat, Repeats, run_all};
-use experiment::scenario::{Override, Scenario};
+use experiment::scenario::{Content, Override, Scenario};
 use units::Bytes;
 
 use crate::failure::{Failure, note};
@@ -45,12 +45,12 @@ pub(crate) struct Input {
 
     /// Runs at the same time; results don't depend on it [default: one a core]
     #[arg(long, value_name = "N")]
-    jobs: Option<NonZeroUsize>,
+    pub(crate) jobs: Option<NonZeroUsize>,
 
     /// Stop a run in the fluid world once the process takes more than this [default: three quarters of
     /// the machine's memory]
     #[arg(long, value_name = "SIZE")]
-    memory: Option<Bytes>,
+    pub(crate) memory: Option<Bytes>,
 
     /// Print one JSON object instead of tables
     #[arg(long)]
@@ -60,6 +60,15 @@ pub(crate) struct Input {
 impl Input {
     /// The scenario with the options' changes, then with those of `more`.
     pub(crate) fn load(&self, more: &[Override]) -> Result<Scenario, Failure> {
+        Scenario::load(&self.scenario, &self.all_changes(more)?).map_err(Failure::misused)
+    }
+
+    /// What the results of that depend on.
+    pub(crate) fn content(&self, more: &[Override]) -> Result<Content, Failure> {
+        Content::load(&self.scenario, &self.all_changes(more)?).map_err(Failure::misused)
+    }
+
+    fn all_changes(&self, more: &[Override]) -> Result<Vec<Override>, Failure> {
         let mut changes: Vec<Override> = listed(&self.policy).collect();
         changes.extend_from_slice(&self.changes);
         changes.extend(self.seed.map(Override::seed));
@@ -68,7 +77,7 @@ impl Input {
             changes.push(trace_override(trace)?);
         }
         changes.extend_from_slice(more);
-        Scenario::load(&self.scenario, &changes).map_err(Failure::misused)
+        Ok(changes)
     }
 
     /// The policy, if exactly one was chosen.

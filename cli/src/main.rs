@@ -9,6 +9,7 @@ mod completions;
 mod cost;
 mod doctor;
 mod failure;
+mod grid;
 mod init;
 mod input;
 mod lab;

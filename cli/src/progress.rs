@@ -34,6 +34,16 @@ impl Count {
         Self { bar, steps: Mutex::new(vec![0; runs]) }
     }
 
+    /// Shows nothing any more.
+    pub(crate) fn hide(&self) {
+        self.bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+
+    /// Lets `act` write to the terminal, without the bar between its lines.
+    pub(crate) fn beside<T>(&self, act: impl FnOnce() -> T) -> T {
+        self.bar.suspend(act)
+    }
+
     /// Records that the part `done`, from 0 to 1, of run number `run` is done.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and STEPS
     pub(crate) fn update(&self, run: usize, done: f64) {
@@ -66,7 +76,7 @@ impl<'a> Bar<'a> {
         let bar = Self { count: Count::new(tasks.len()), runs: runs.collect() };
         if bar.runs.iter().any(|prepared| prepared.has_engine()) {
             // These tell in words.
-            bar.count.bar.set_draw_target(ProgressDrawTarget::hidden());
+            bar.count.hide();
         }
         bar
     }

@@ -1,6 +1,8 @@
 //! `watermaster sweep`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use clap::Args;
 use experiment::scenario::Override;
@@ -8,14 +10,16 @@ use experiment::{RunResult, table};
 use serde::Serialize;
 
 use crate::failure::{Failure, print};
-use crate::input::{Input, MOST_RUNS, prepare};
+use crate::grid::Grid;
+use crate::input::{Input, MOST_RUNS};
+use crate::progress::Count;
 use crate::staging::clean_up_on_interrupt;
 
 /// Run a scenario for every combination of some of its values
 ///
 /// Prints a comparison for each combination of the values to --vary, with the mean and the 95 %
 /// interval over the values to average --over. With one --policy the combinations stand side by
-/// side. Writes no files.
+/// side. All runs are made together, one a core. Writes no files without --out.
 #[derive(Args)]
 #[command(after_help = "Example:\n  \
     watermaster sweep scenarios/phurti/facebook-100-jobs.toml --trace FB-2009.tsv \\\n    \
@@ -31,6 +35,11 @@ pub(crate) struct Sweep {
     /// Values of a key to average over; repeatable
     #[arg(long, value_name = "PATH=A,B,…", value_parser = values)]
     over: Vec<Values>,
+
+    /// Keep the results in this directory as they come, and don't run again what it has of the same scenario and
+    /// files, by a program of the same sources
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 }
 
 /// The overrides of one key, one for each value.
@@ -55,7 +64,7 @@ struct Object {
 #[derive(Serialize)]
 struct Point {
     /// The values that are varied, by key.
-    set: std::collections::BTreeMap<String, String>,
+    set: BTreeMap<String, String>,
     /// Runs of each policy that its means are over.
     runs: usize,
     /// The metrics that the scenario asks to show.
@@ -81,40 +90,50 @@ impl Sweep {
             )));
         }
         // Everything is read before anything runs, so that mistakes show at once.
-        let read = |set: &Values| {
-            let scenarios = repetitions.iter().map(|over| {
+        let mut grid = Grid::new(&self.input);
+        let mut combined = Vec::new();
+        for set in &combinations {
+            let mut first = None;
+            for over in &repetitions {
                 let both: Vec<Override> = set.iter().chain(over).cloned().collect();
-                self.input.load(&both)
-            });
-            scenarios.collect::<Result<Vec<_>, _>>()
-        };
-        for set in &combinations {
-            for scenario in read(set)? {
-                prepare(scenario)?;
+                let scenario = self.input.load(&both)?;
+                let shown = self.input.shown(&scenario)?;
+                first.get_or_insert_with(|| Combination::new(set, &scenario.measures, &shown));
+                grid.add(both, scenario, shown)?;
             }
+            combined.extend(first);
         }
+        if let Some(out) = &self.out {
+            grid.keep_in(out)?;
+        }
+        let count = Count::new(grid.runs());
+        if grid.in_words {
+            count.hide();
+        }
+        let as_they_come = !self.input.json && self.side_by_side().is_none();
         let mut points = Vec::new();
-        for set in &combinations {
-            let scenarios = read(set)?;
-            let Some(first) = scenarios.first() else {
-                continue;
-            };
-            let shown = self.input.shown(first)?;
-            let measures = first.measures.clone();
-            let repeats = scenarios.into_iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
-            let done = self.input.run_all(&repeats, &shown, None)?;
-            let results: Vec<RunResult> = done.into_iter().map(|repeat| repeat.result).collect();
-            let Some(mut result) = RunResult::mean_of(&results) else {
-                continue;
-            };
-            result.results.retain(|result| shown.contains(&result.policy));
-            let pairs = set.iter().map(|set| (set.path().to_owned(), set.value().to_owned()));
-            let point = Point { set: pairs.collect(), runs: results.len(), measures, result };
-            if !self.input.json && self.side_by_side().is_none() {
-                print(&show(&point)?)?;
+        let mut done: Vec<Option<RunResult>> = vec![None; grid.repetitions()];
+        grid.run(&|run, part| count.update(run, part), &mut |at, result| {
+            done[at] = Some(result);
+            // In the order of the combinations.
+            let each = done.chunks_mut(repetitions.len()).zip(&combined);
+            for (own, combination) in each.skip(points.len()) {
+                if !own.iter().all(Option::is_some) {
+                    break;
+                }
+                let results: Vec<RunResult> = own.iter_mut().filter_map(Option::take).collect();
+                let Some(point) = combination.point(&results) else {
+                    break;
+                };
+                if as_they_come {
+                    let text = show(&point)?;
+                    count.beside(|| print(&text))?;
+                }
+                points.push(point);
             }
-            points.push(point);
-        }
+            Ok(())
+        })?;
+        drop(count);
         if !self.input.json {
             return match self.side_by_side() {
                 Some(policy) => print(&compare(&points, policy)?),
@@ -128,6 +147,29 @@ impl Sweep {
         let object = Object { scenario, world, version, sweep: points };
         let json = serde_json::to_string_pretty(&object).map_err(Failure::failed)?;
         print(&(json + "\n"))
+    }
+}
+
+/// What is wanted of a combination.
+struct Combination {
+    set: BTreeMap<String, String>,
+    measures: Vec<String>,
+    /// The policies to show.
+    shown: Vec<String>,
+}
+
+impl Combination {
+    fn new(set: &[Override], measures: &[String], shown: &[String]) -> Self {
+        let pairs = set.iter().map(|set| (set.path().to_owned(), set.value().to_owned()));
+        Self { set: pairs.collect(), measures: measures.to_vec(), shown: shown.to_vec() }
+    }
+
+    /// The mean over its repetitions.
+    fn point(&self, results: &[RunResult]) -> Option<Point> {
+        let mut result = RunResult::mean_of(results)?;
+        result.results.retain(|result| self.shown.contains(&result.policy));
+        let (set, measures) = (self.set.clone(), self.measures.clone());
+        Some(Point { set, runs: results.len(), measures, result })
     }
 }
 

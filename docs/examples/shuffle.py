@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Declares a shuffle: shuffle.py unix:/run/watermaster/controller.sock (or http://127.0.0.1:7443)"""
+"""Declares a shuffle: shuffle.py unix:/run/watermaster-controller/controller.sock (or http://127.0.0.1:7443)"""
 import http.client, json, socket, sys
 
 

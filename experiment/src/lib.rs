@@ -27,3 +27,6 @@ pub use published::{Bound, Claim, Ours, Published, ReadFrom, Reading, Standing, 
 pub use result::{Origin, PolicyResult, Run, RunResult};
 pub use run::Prepared;
 pub use stage::Stage;
+
+/// A hash of all sources that what is measured depends on: equal ones measure the same.
+pub const SOURCES: &str = env!("WATERMASTER_SOURCES");

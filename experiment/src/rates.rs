@@ -2,7 +2,7 @@
 
 use engine::Outcome;
 use model::Topology;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::metrics::{Sample, Unit};
 
@@ -11,7 +11,7 @@ const FEW: usize = 12;
 
 /// A flow that had a rate. Times count while its rate stood and it had enough to send, except
 /// `limited_s`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowRate {
     /// Number of the flow.
     pub flow: u32,

@@ -564,7 +564,7 @@ pub fn in_kernel(transport: &Transport) -> Result<lab::Transport, lab::Error> {
 
 /// The order in which tasks are run: their own. Real engines change with time, so each repeat runs its
 /// policies in an order that its seed decides.
-fn order(tasks: &[Task<'_>]) -> Vec<usize> {
+pub fn order(tasks: &[Task<'_>]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     let mut repeat = 0;
     let mut keys = vec![(0, 0); tasks.len()];

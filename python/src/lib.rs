@@ -8,12 +8,15 @@ mod scenario;
 mod table;
 mod words;
 
+use std::hash::{DefaultHasher, Hasher as _};
+
 use pyo3::prelude::*;
 
 /// The module. What it holds is documented where Python looks, in `_watermaster.pyi` and by docstrings.
 #[pymodule]
 fn _watermaster(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("SOURCES", sources())?;
     module.add("ScenarioError", module.py().get_type::<scenario::ScenarioError>())?;
     module.add("RunError", module.py().get_type::<scenario::RunError>())?;
     module.add_class::<network::PyNetwork>()?;
@@ -22,4 +25,20 @@ fn _watermaster(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<result::PyOutcome>()?;
     module.add_class::<table::PyTable>()?;
     module.add_function(wrap_pyfunction!(scenario::policies, module)?)
+}
+
+/// A hash of all sources that the points of a sweep depend on, those of the seam to Python too.
+fn sources() -> String {
+    let mut hasher = DefaultHasher::new();
+    let own = [
+        include_str!("network.rs"),
+        include_str!("own.rs"),
+        include_str!("result.rs"),
+        include_str!("scenario.rs"),
+        include_str!("words.rs"),
+    ];
+    for source in own.iter().chain([&experiment::SOURCES]) {
+        hasher.write(source.as_bytes());
+    }
+    format!("{:016x}", hasher.finish())
 }

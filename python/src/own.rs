@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use model::{Directives, Measured, Network, Observation};
 use policy::{Descriptor, Policy, Watch};
+use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use units::{Span, Time};
 
@@ -77,7 +78,15 @@ impl Own {
         let made = Python::attach(|py| -> PyResult<_> {
             let object = make.bind(py).call0()?;
             let period = |name: &str| -> PyResult<Option<Span>> {
-                let Ok(value) = object.getattr(name) else { return Ok(None) };
+                let value = match object.getattr(name) {
+                    Ok(value) => value,
+                    // It has the attribute, and that raised.
+                    Err(error) if object.get_type().hasattr(name)? => return Err(error),
+                    Err(error) if !error.is_instance_of::<PyAttributeError>(py) => {
+                        return Err(error);
+                    }
+                    Err(_) => return Ok(None),
+                };
                 let period: Option<f64> = value.extract()?;
                 let period = period.map(|seconds| time(seconds, name)).transpose()?;
                 Ok(period.map(|period| Span::from_nanos(period.as_nanos().max(1))))

@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Most repetitions: each is held in memory.
 const MOST_REPEATS: u64 = 10_000;
 
-/// The names of the policies that every scenario can list.
+/// The names of all policies.
 #[pyfunction]
 pub fn policies() -> Vec<&'static str> {
     policy::NAMES.to_vec()
@@ -111,7 +111,7 @@ impl PyScenario {
             return Err(PyValueError::new_err(format!("repeat is 1 to {MOST_REPEATS}")));
         }
         let stop = Stop::default();
-        let (shown, own) = self.chosen(py, policies, &stop)?;
+        let Chosen { shown, added, own } = self.chosen(py, policies, &stop)?;
         if self.scenario.world == World::Lab
             && self.scenario.lab.daemons.is_some()
             && program.is_none()
@@ -122,7 +122,9 @@ impl PyScenario {
         }
         let mut prepared = Vec::new();
         for more in 0..repeat {
-            let mut changes = self.changes.clone();
+            let added = added.iter().map(|name| Override::member("policies", "policy", name));
+            let mut changes: Vec<Override> = added.collect();
+            changes.extend_from_slice(&self.changes);
             if more > 0 {
                 changes.push(Override::seed(self.scenario.seed.saturating_add(more)));
             }
@@ -163,41 +165,54 @@ impl PyScenario {
     ) -> PyResult<Chosen> {
         let all: Vec<&str> = self.scenario.labels().collect();
         let Some(policies) = policies else {
-            return Ok((all.into_iter().map(str::to_owned).collect(), Vec::new()));
+            let shown = all.into_iter().map(str::to_owned).collect();
+            return Ok(Chosen { shown, ..Chosen::default() });
         };
         let words = Arc::new(Words::new(py)?);
-        let (mut shown, mut own) = (Vec::new(), Vec::new());
+        let mut chosen = Chosen::default();
         for policy in policies {
             if let Ok(label) = policy.extract::<String>() {
                 if !all.contains(&&*label) {
-                    return Err(ScenarioError::new_err(format!(
-                        "{} has no policy {label}; use one of {}",
-                        self.path.display(),
-                        all.join(", ")
-                    )));
+                    if policy::find(&label).is_err() {
+                        return Err(ScenarioError::new_err(format!(
+                            "{} has no policy {label}, and none is called so; use one of {}, or of \
+                             watermaster.policies()",
+                            self.path.display(),
+                            all.join(", ")
+                        )));
+                    }
+                    chosen.added.push(label.clone());
                 }
-                shown.push(label);
+                chosen.shown.push(label);
             } else if policy.is_callable() {
                 let name = policy.getattr("name").or_else(|_| policy.getattr("__name__"))?;
                 let label: String = name.extract()?;
                 let (make, words, stop) = (policy.unbind(), Arc::clone(&words), stop.clone());
                 let maker =
                     Maker::new(move || Box::new(Own::new(&make, Arc::clone(&words), stop.clone())));
-                shown.push(label.clone());
-                own.push((label, maker));
+                chosen.shown.push(label.clone());
+                chosen.own.push((label, maker));
             } else {
                 return Err(PyTypeError::new_err(format!(
-                    "{} is no policy; give a label of the scenario, or a class: each run makes its own",
+                    "{} is no policy; give a label or a name, or a class: each run makes its own",
                     policy.repr()?
                 )));
             }
         }
-        Ok((shown, own))
+        Ok(chosen)
     }
 }
 
-/// Labels to run, and the makers of those that are written in Python.
-type Chosen = (Vec<String>, Vec<(String, Maker)>);
+/// The policies to run.
+#[derive(Default)]
+struct Chosen {
+    /// The labels of all.
+    shown: Vec<String>,
+    /// Those that the scenario doesn't list.
+    added: Vec<String>,
+    /// Those that are written in Python, and their makers.
+    own: Vec<(String, Maker)>,
+}
 
 /// Who hears how far the runs are.
 struct Listener<'a> {

@@ -84,6 +84,16 @@ def test_it_is_the_command():
     assert ours == said
 
 
+def test_a_policy_that_the_file_does_not_list_runs_where_it_fits():
+    result = scenario().run(["tcp", "srb", Nothing], repeat=2)
+    assert result.policies == ["tcp", "srb", "Nothing"]
+    args = [pathlib.Path(sys.executable).parent / "watermaster", "run", SMALL, "--policy", "tcp,srb", "--json"]
+    said = json.loads(subprocess.run([*args, "--repeat", "2"], capture_output=True, check=True, text=True).stdout)
+    assert [own["metrics"] for own in said["results"]] == [result["tcp"], result["srb"]]
+    with pytest.raises(wm.ScenarioError, match="sdtcp needs switches"):
+        scenario().run(["sdtcp"])
+
+
 def test_repeats_count_seeds_up_and_have_intervals():
     result = wm.Scenario(FACEBOOK, seed=5, world="fluid", changes=FEW).run(["smsf"], repeat=3)
     assert sorted(set(result.jobs.column("seed"))) == [5, 6, 7]
@@ -198,6 +208,31 @@ def test_it_sees_what_it_asks_for():
     assert {"JobStart", "FlowRequest", "FlowComplete", "JobComplete", "Opened", "Carried", "Ports"} <= seen
 
 
+@pytest.mark.parametrize("asked", ["statistics", "queues", "ports"])
+@pytest.mark.parametrize("error", [AttributeError, KeyError])
+def test_what_it_raises_when_asked_what_it_asks_for_ends_the_run(asked, error):
+    def period(self):
+        raise error("of its own")
+
+    with pytest.raises(error, match="of its own"):
+        scenario().run([type("Asking", (wm.Policy,), {asked: property(period)})])
+
+
+def test_a_class_of_its_own_need_not_say_that_it_asks_for_nothing():
+    class Plain:
+        def observe(self, now, network, event):
+            pass
+
+        def decide(self, now, network):
+            return None
+
+        def deadline(self):
+            return None
+
+    result = scenario().run(["tcp", Plain])
+    assert result["Plain"]["jct_mean_s"] == result["tcp"]["jct_mean_s"]
+
+
 def test_the_network_is_as_the_file_says():
     class Looking(wm.Policy):
         def observe(self, now, network, event):
@@ -232,9 +267,9 @@ def test_progress_is_told_and_can_end_it():
 def test_what_is_wrong_is_said():
     with pytest.raises(wm.ScenarioError, match="topology.access.capacity"):
         scenario(changes={"topology.access.capacity": "fast"})
-    with pytest.raises(wm.ScenarioError, match="no policy other; use one of tcp"):
+    with pytest.raises(wm.ScenarioError, match="no policy other, and none is called so; use one of tcp"):
         scenario().run(["other"])
-    with pytest.raises(TypeError, match="give a label of the scenario, or a class"):
+    with pytest.raises(TypeError, match="give a label or a name, or a class"):
         scenario().run([Nothing()])
     with pytest.raises(wm.ScenarioError, match="there is a policy called"):
         scenario().run([Nothing, Nothing])
@@ -288,8 +323,18 @@ def test_a_sweep_goes_on_where_it_stopped(tmp_path):
         assert (tmp_path / name).stat().st_mtime_ns == time, f"{name} was not run again"
     whole = [point.json for point in wm.sweep(SMALL, GRID, ["tcp", Unlucky], world="fluid")]
     assert [point.json for point in points] == whole
-    with pytest.raises(ValueError, match="of another sweep"):
+    with pytest.raises(ValueError, match="of another sweep or program"):
         list(wm.sweep(SMALL, {**GRID, "seed": [3]}, **again))
+
+
+def test_a_sweep_of_another_program_is_not_gone_on_with(tmp_path, monkeypatch):
+    def sweep():
+        return [point.json for point in wm.sweep(SMALL, GRID, ["tcp"], world="fluid", out=tmp_path)]
+
+    assert sweep() == sweep()
+    monkeypatch.setattr(sys.modules["watermaster.sweep"], "SOURCES", "others")
+    with pytest.raises(ValueError, match="another sweep or program"):
+        sweep()
 
 
 def test_policies_are_the_catalogue():

@@ -5,6 +5,7 @@ from typing import Any
 from .policy import Policy
 
 __version__: str
+SOURCES: str  # a hash of what this was compiled from
 
 class ScenarioError(Exception):
     """A scenario that can't be read or run: the text names file, line, field and remedy."""
@@ -13,7 +14,7 @@ class RunError(Exception):
     """A run that the world refused or stopped."""
 
 def policies() -> list[str]:
-    """The names of the policies that every scenario can list."""
+    """The names of all policies; which fit a scenario depends on its workload and world."""
 
 class Scenario:
     """A scenario file, read and checked.
@@ -54,8 +55,9 @@ class Scenario:
         progress: Callable[[float], object] | None = None,
         program: str | PathLike[str] | None = None,
     ) -> Result:
-        """Runs it under each of the policies: labels of the scenario, or classes of policies in Python. None: all of
-        the scenario. Where the scenario compares with a baseline, that runs too.
+        """Runs it under each of the policies: labels of the scenario, names of others that fit it (with their default
+        parameters), or classes of policies in Python. None: all of the scenario. Where the scenario compares with a
+        baseline, that runs too.
 
         repeat: so many times, with seeds that count up.
         jobs: runs at the same time, one a core by default. Policies in Python take turns.

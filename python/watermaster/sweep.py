@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ._watermaster import Scenario, __version__
+from ._watermaster import SOURCES, Scenario
 
 if TYPE_CHECKING:
     from .policy import Policy
@@ -59,12 +59,13 @@ def sweep(
     repeat, jobs: as of Scenario.run; on a cluster each cell has one processor.
     on: the address of a Ray cluster, "ray://HOST:10001" or "auto", or "local" for one on this machine; needs `ray`.
         Its machines have this package, and the scenario's files under the same paths.
-    out: a directory where each point is kept once it is done; what it has of this same sweep isn't run again. Policies
-        in Python count as the same by their names, and what the scenario refers to, such as a trace, by its path.
+    out: a directory where each point is kept once it is done; what it has of this same sweep, by a package of the same
+        sources, isn't run again. Policies in Python count as the same by their names, and what the scenario refers to,
+        such as a trace, by its path.
     progress: hears how many cells are done, of how many.
     Other options go to Scenario.
 
-    Raises ScenarioError, RunError, what a policy raises; ValueError where `out` has another sweep.
+    Raises ScenarioError, RunError, what a policy raises; ValueError where `out` has another sweep, or one of another program.
     """
     base = dict(options.pop("changes", None) or {})
     points = [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
@@ -153,7 +154,7 @@ class _Store:
         if policies is not None:
             labels = [own if isinstance(own, str) else _name(own) for own in policies]
         sweep = {
-            "version": __version__,
+            "sources": SOURCES,
             "scenario": hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest(),
             "axes": {key: list(values) for key, values in axes.items()},
             "changes": base,
@@ -165,7 +166,7 @@ class _Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         index = self.folder / "sweep.json"
         if index.exists() and index.read_text() != said:
-            raise ValueError(f"{index} is of another sweep; give another directory, or remove it")
+            raise ValueError(f"{index} is of another sweep or program; give another directory, or remove it")
         if not index.exists():
             self._write(index, said)
 

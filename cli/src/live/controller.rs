@@ -76,3 +76,28 @@ pub(crate) fn log(level: &str, json: bool, noting: Option<Noting>) {
     let noting = noting.map(|noting| noting.with_filter(LevelFilter::INFO));
     tracing_subscriber::registry().with(lines).with(noting).init();
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use kernel::PacerOptions;
+
+    use super::SOCKET;
+
+    /// The folder that a unit has at run time.
+    fn folder(unit: &str) -> PathBuf {
+        let named = unit.lines().find_map(|line| line.strip_prefix("RuntimeDirectory=")).unwrap();
+        Path::new("/run").join(named)
+    }
+
+    /// systemd gives a unit's folder, and all that is in it, to the unit's user at each start.
+    #[test]
+    fn controller_and_agent_keep_what_they_run_with_in_folders_of_their_own() {
+        let controller = folder(include_str!("../../../packaging/watermaster-controller.service"));
+        let agent = folder(include_str!("../../../packaging/watermaster-agent.service"));
+        assert!(!controller.starts_with(&agent) && !agent.starts_with(&controller));
+        assert_eq!(Path::new(SOCKET).parent(), Some(controller.as_path()));
+        assert!(PacerOptions::default().pins.starts_with(&agent));
+    }
+}

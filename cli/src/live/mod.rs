@@ -232,17 +232,26 @@ fn limits(value: &Value, key: &str) -> String {
     if value[key] == 0 { "-".to_owned() } else { rate(value, key) }
 }
 
-/// A rate for people: three digits and a unit.
+/// A rate for people.
 pub(crate) fn rate_of(bps: u64) -> String {
-    const STEPS: [(f64, &str); 3] = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")];
-    let value = bps as f64;
-    match STEPS.iter().find(|(scale, _)| value >= *scale) {
+    scaled(bps, &[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")], "bit/s")
+}
+
+/// A size for people.
+fn octets_of(octets: u64) -> String {
+    scaled(octets, &[(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")], "B")
+}
+
+/// Three digits and a unit: the largest of `steps` that fits, or `one`.
+fn scaled(value: u64, steps: &[(f64, &str)], one: &str) -> String {
+    let real = value as f64;
+    match steps.iter().find(|(scale, _)| real >= *scale) {
         Some((scale, unit)) => {
-            let scaled = value / scale;
+            let scaled = real / scale;
             let digits = if scaled < 10.0 { 2 } else { usize::from(scaled < 100.0) };
             format!("{scaled:.digits$} {unit}")
         }
-        None => format!("{bps} bit/s"),
+        None => format!("{value} {one}"),
     }
 }
 

@@ -13,12 +13,13 @@ use ratatui::widgets::{Block, Paragraph, Row, Table};
 use serde_json::{Value, json};
 use wire::client::Client;
 
-use super::{Target, block_on, fetch, limits, list, rate, text};
+use super::{Target, block_on, fetch, limits, list, octets_of, rate, rate_of, text};
 use crate::failure::{Failure, print};
 
 /// Watch flows and links as they are now
 ///
-/// q ends it. With --json it prints one object and ends.
+/// Of each flow it says what was asked (its size), what it is given (the rate that the policy wants for it) and what it got
+/// (as measured). q ends it. With --json it prints one object and ends.
 #[derive(Args)]
 #[command(after_help = "Example:\n  watermaster top --interval 500")]
 pub(crate) struct Top {
@@ -163,7 +164,7 @@ fn page(frame: &mut ratatui::Frame<'_>, status: &Value, flows: &Value, trouble: 
     ];
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let table = Table::new(rows, widths)
-        .header(Row::new(["link", "capacity", "limited", "measured", "flows"]).style(bold))
+        .header(Row::new(["Link", "Capacity", "Given", "Got", "Flows"]).style(bold))
         .block(Block::bordered().title("links"));
     frame.render_widget(table, area[1]);
 
@@ -175,20 +176,82 @@ fn page(frame: &mut ratatui::Frame<'_>, status: &Value, flows: &Value, trouble: 
                 text(&flow["connection"], "source"),
                 text(&flow["connection"], "destination")
             ),
-            rate(flow, "intended_bps"),
-            rate(flow, "enforced_bps"),
+            flow["bytes"].as_u64().map_or_else(|| "no end".to_owned(), octets_of),
+            flow["intended_bps"].as_u64().map_or_else(|| "no limit".to_owned(), rate_of),
             rate(flow, "measured_bps"),
+            note(flow).to_owned(),
         ])
     });
     let widths = [
         Constraint::Fill(2),
         Constraint::Fill(2),
+        Constraint::Length(10),
         Constraint::Length(13),
         Constraint::Length(13),
-        Constraint::Length(13),
+        Constraint::Length(12),
     ];
     let table = Table::new(rows, widths)
-        .header(Row::new(["flow", "connection", "intended", "enforced", "measured"]).style(bold))
+        .header(Row::new(["Flow", "Connection", "Asked", "Given", "Got", "Note"]).style(bold))
         .block(Block::bordered().title("flows"));
     frame.render_widget(table, area[2]);
+}
+
+/// What is wrong with a flow.
+fn note(flow: &Value) -> &'static str {
+    if !flow["failed"].is_null() {
+        "not enforced"
+    } else if !flow["contradicted"].is_null() {
+        "contradicted"
+    } else {
+        ""
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+
+    /// What the terminal shows, line by line.
+    fn shown(flows: &Value) -> String {
+        let link = json!({ "from": "h1", "to": "s1", "up": true, "capacity_bps": 1_000_000_000,
+                           "limited_bps": 0, "measured_bps": 5_000_000, "flows": 1 });
+        let status = json!({ "epoch": 3, "policy": "smsf", "links": [link] });
+        let mut terminal = Terminal::new(TestBackend::new(120, 24)).unwrap();
+        terminal.draw(|frame| page(frame, &status, flows, None)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    /// The line of `screen` that has `part`, without what is between its words.
+    fn line(screen: &str, part: &str) -> String {
+        let found = screen.lines().find(|line| line.contains(part));
+        let found = found.unwrap_or_else(|| panic!("{part}: {screen}"));
+        found.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_flow_is_told_in_the_words_of_the_page() {
+        let flow = |name: &str, bytes: Value, intended: Value, failed: Value| {
+            json!({ "application": "mr", "job": "sort", "flow": name, "bytes": bytes, "failed": failed,
+                    "connection": { "source": "10.0.0.1:1", "destination": "10.0.0.2:2" },
+                    "intended_bps": intended, "enforced_bps": null, "measured_bps": 5_000_000,
+                    "contradicted": null })
+        };
+        let screen = shown(&json!([
+            flow("1", json!(8_000_000), json!(12_000_000), json!("no room")),
+            flow("2", Value::Null, Value::Null, Value::Null),
+        ]));
+        assert!(line(&screen, "Connection").contains("Flow Connection Asked Given Got Note"));
+        let first = line(&screen, "mr/sort/1");
+        assert!(first.contains("8.00 MB 12.0 Mbit/s 5.00 Mbit/s not enforced"), "{first}");
+        let second = line(&screen, "mr/sort/2");
+        assert!(second.contains("no end no limit 5.00 Mbit/s"), "{second}");
+        assert!(line(&screen, "h1 -> s1").contains("1.00 Gbit/s - 5.00 Mbit/s 1"));
+        let page = include_str!("../../../page/web/src/main.ts");
+        for word in ["Asked", "Given", "Got", "Note", "Link", "Flow", "Flows"] {
+            assert!(page.contains(&format!("\"{word}\"")), "the page has no column {word}");
+        }
+    }
 }

@@ -110,7 +110,7 @@ impl Content {
         with: &[String],
     ) -> io::Result<Vec<String>> {
         let mut shared = DefaultHasher::new();
-        shared.write(env!("WATERMASTER_SOURCES").as_bytes());
+        shared.write(crate::SOURCES.as_bytes());
         self.shared.hash(&mut shared)?;
         shared.write(format!("{baseline:?} {with:?}").as_bytes());
         let key = |label: &&str| {

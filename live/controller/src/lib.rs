@@ -37,4 +37,4 @@ mod daemon;
 pub use daemon::{StartError, check, run};
 
 /// Where commands on the same machine find the controller.
-pub const SOCKET: &str = "/run/watermaster/controller.sock";
+pub const SOCKET: &str = "/run/watermaster-controller/controller.sock";
