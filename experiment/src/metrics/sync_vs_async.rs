@@ -88,4 +88,9 @@ impl View<'_> {
         let here = queues.filter(|queue| place_of(links[queue.link.index()].from) == place);
         here.flat_map(|queue| &queue.packets).map(|n| f64::from(*n)).collect()
     }
+
+    /// As [`queued`](Self::queued) at a switch, without the one in transmission: a port that has packets sends one.
+    pub(super) fn waiting(&self, place: Place) -> Sample {
+        self.queued(place).values().iter().map(|n| (n - 1.0).max(0.0)).collect()
+    }
 }

@@ -132,8 +132,13 @@ fn every_metric_by_hand() {
     let placed = [
         ("queue_hosts_mean_packets", 2.0),
         ("queue_hosts_p99_packets", 3.0),
-        ("queue_leaves_mean_packets", 20.0),
+        ("queue_leaves_mean_packets", 15.0),
         ("queue_leaves_p99_packets", 30.0),
+        // An empty queue has nobody in transmission.
+        ("queue_leaves_waiting_mean_packets", 57.0 / 4.0),
+        ("queue_leaves_waiting_p99_packets", 29.0),
+        ("queue_spines_waiting_mean_packets", 199.0),
+        ("queue_spines_waiting_p99_packets", 299.0),
         ("queue_spines_mean_packets", 200.0),
         ("queue_spines_p99_packets", 300.0),
     ];
@@ -179,15 +184,15 @@ fn queues_by_place() -> (Topology, Outcome) {
         let link = topology.out(from).iter().find(|link| topology.link(**link).to == to);
         *link.unwrap()
     };
-    let record = |link, packets: [u32; 3]| QueueRecord {
+    let record = |link, packets: &[u32]| QueueRecord {
         link,
         interval: Span::from_millis(1),
         packets: packets.to_vec(),
     };
     let queues = vec![
-        record(port("h0", "leaf0"), [1, 2, 3]),
-        record(port("leaf0", "h0"), [10, 20, 30]),
-        record(port("spine0", "leaf0"), [100, 200, 300]),
+        record(port("h0", "leaf0"), &[1, 2, 3]),
+        record(port("leaf0", "h0"), &[0, 10, 20, 30]),
+        record(port("spine0", "leaf0"), &[100, 200, 300]),
     ];
     (topology, Outcome { queues, ..Outcome::default() })
 }
