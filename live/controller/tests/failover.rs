@@ -16,7 +16,7 @@ use protocol::agent::{self, Commands, Host, Report};
 use protocol::application::{Declaration, Leader};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testing::wait::PATIENCE;
+use testing::wait::{PATIENCE, until};
 use tokio::io::AsyncWriteExt as _;
 use units::Bytes;
 use wire::client::{Address, Client};
@@ -382,21 +382,6 @@ async fn leader() -> Option<(usize, Leader, Client)> {
 /// What is at `path`; `None`: no answer, as where the leader has just lost its office.
 async fn get(client: &mut Client, path: &str) -> Option<Value> {
     serde_json::from_slice(&client.get(path).await.ok()?).ok()
-}
-
-#[track_caller]
-fn until<T>(what: &str, wanted: impl AsyncFn() -> Option<T>) -> impl Future<Output = T> {
-    let what = what.to_owned();
-    async move {
-        let began = Instant::now();
-        loop {
-            if let Some(found) = wanted().await {
-                return found;
-            }
-            assert!(began.elapsed() < PATIENCE, "never: {what}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
 }
 
 /// What a failover was like.
