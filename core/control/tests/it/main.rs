@@ -1,8 +1,11 @@
 //! The controller as a machine, by what goes in and comes out.
 #![allow(clippy::unwrap_used)] // a test may panic
 
+mod another_policy;
 mod caps;
+mod connections;
 mod decide;
+mod directives;
 mod enforced;
 mod forwarding;
 mod hostile;
@@ -14,9 +17,11 @@ mod limits;
 mod meters;
 mod orders;
 mod parts;
+mod ports;
 mod prepared;
 mod processes;
 mod record;
+mod scripted;
 mod sight;
 mod steps;
 mod tenants;
