@@ -7,6 +7,7 @@ mod connections;
 mod decide;
 mod directives;
 mod enforced;
+mod former;
 mod forwarding;
 mod hostile;
 mod identities;
