@@ -200,7 +200,7 @@ grammar: setup-build
 faults: setup-build-lab-faketime
 	checks/faults.sh
 
-## failover: the leader of three controllers killed and cut off under announcements; how long, what is lost (root)
+## failover: the leader of three controllers killed and cut off under announcements; how long, what is lost (root; FAILOVER_TLS=1: by TLS)
 failover: setup-build-lab-etcd
 	cargo test --profile quick --locked --package watermaster-controller --test failover -- --exact failover --ignored --nocapture
 

@@ -33,3 +33,16 @@ pub fn settled<T>(mut look: impl FnMut() -> T, wanted: impl Fn(&T) -> bool) -> T
         thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// What `wanted` gives once it gives something.
+#[cfg(feature = "tokio")]
+pub async fn until<T>(what: &str, mut wanted: impl AsyncFnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = wanted().await {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -4,6 +4,7 @@
 mod app_aware;
 mod bound;
 mod by_hand;
+mod choices;
 mod gather;
 mod metrics;
 mod objectives;

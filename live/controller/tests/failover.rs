@@ -1,11 +1,12 @@
 //! Three controllers and three members of etcd in namespaces of their own: the leader is killed, or its machine cut
-//! off, while applications announce flows. `make failover` prints the table of docs/high-availability.md.
+//! off, while applications announce flows. `make failover` prints the table of docs/high-availability.md; with
+//! `FAILOVER_TLS=1` all speak to etcd and to controllers by TLS.
 #![allow(clippy::unwrap_used)] // a test may panic
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,15 +15,20 @@ use hyper::Method;
 use protocol::Connection;
 use protocol::agent::{self, Commands, Host, Report};
 use protocol::application::{Declaration, Leader};
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer, KeyPair};
+use rustls::ClientConfig;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testing::wait::PATIENCE;
+use testing::wait::{PATIENCE, until};
 use tokio::io::AsyncWriteExt as _;
 use units::Bytes;
+use wire::certs;
 use wire::client::{Address, Client};
 use wire::controllers::Controllers;
 use wire::delivery::{Delivery, Shared};
+use wire::identity::{Identity, Role};
 use wire::lines::{self, Lines};
+use wire::tls::{self, Files};
 
 const HOSTS: u32 = 16;
 const AGENTS: u32 = 4;
@@ -31,6 +37,8 @@ const LIVE: u64 = 4;
 /// The number of the one that lasts.
 const LASTS: u64 = 1_000_000_000;
 const JOB: &str = "j";
+/// Who asks controllers and gives orders. Controllers show etcd the same certificate: their own are no client's.
+const OPERATOR: &str = "me";
 
 /// Names the configuration of the daemon that this program is, where it is one.
 const CONFIG: &str = "FAILOVER_CONFIG";
@@ -82,15 +90,79 @@ fn address(of: usize) -> String {
     format!("10.213.77.{}", 11 + of)
 }
 
+/// Where the certificates of all are, of one authority; `None`: nobody has one, and all speak without TLS.
+#[derive(Clone)]
+struct Certificates(Option<PathBuf>);
+
+impl Certificates {
+    /// Makes them in `folder` if they are asked for, for so many applications.
+    fn make(folder: &Path, applications: u32) -> Self {
+        if number("FAILOVER_TLS", 0) == 0 {
+            return Self(None);
+        }
+        let folder = folder.join("certs");
+        let order = |role, name: String, reached_by: Vec<String>| certs::Order {
+            identity: Identity { role, name },
+            reached_by,
+        };
+        let named = |number: u32| format!("a{number}");
+        let mut orders = vec![order(Role::Operator, OPERATOR.to_owned(), vec![])];
+        orders
+            .extend((0..3).map(|at| order(Role::Controller, format!("c{at}"), vec![address(at)])));
+        orders.extend((0..AGENTS).map(|number| order(Role::Agent, named(number), vec![])));
+        let declare = |number| order(Role::Application, named(number), vec![]);
+        orders.extend((0..applications).map(declare));
+        certs::make(&folder, &orders, false).unwrap();
+        (0..3).for_each(|at| sign_member(&folder, at));
+        Self(Some(folder))
+    }
+
+    const fn scheme(&self) -> &'static str {
+        if self.0.is_some() { "https" } else { "http" }
+    }
+
+    fn controller(&self, at: usize) -> Address {
+        format!("{}://{}:7443", self.scheme(), address(at)).parse().unwrap()
+    }
+
+    fn controllers(&self) -> Controllers {
+        Controllers::new((0..3).map(|at| self.controller(at)).collect()).unwrap()
+    }
+
+    /// What one shows whom it connects to.
+    fn shown_by(&self, role: Role, name: &str) -> Option<Arc<ClientConfig>> {
+        let folder = self.0.as_ref()?;
+        let file = |extension: &str| folder.join(format!("{role}-{name}.{extension}"));
+        let (ca, certificate, key) = (folder.join("ca.crt"), file("crt"), file("key"));
+        Some(Arc::new(tls::client(&Files { ca, certificate, key, crl: None }).unwrap()))
+    }
+}
+
+/// The certificate of a member of etcd is for a client too, as none of [`certs::make`] is: its gateway connects to it.
+fn sign_member(folder: &Path, at: usize) {
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let authority = KeyPair::from_pem(&read("ca.key")).unwrap();
+    let authority = Issuer::from_ca_cert_pem(&read("ca.crt"), authority).unwrap();
+    let mut member = CertificateParams::new(vec![address(at)]).unwrap();
+    member.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let key = KeyPair::generate().unwrap();
+    let made = member.signed_by(&key, &authority).unwrap();
+    std::fs::write(folder.join(format!("etcd{at}.crt")), made.pem()).unwrap();
+    std::fs::write(folder.join(format!("etcd{at}.key")), key.serialize_pem()).unwrap();
+}
+
 /// The machines: each has a member of etcd and a controller.
 struct Cluster {
     folder: TempDir,
+    certificates: Certificates,
     members: Vec<Child>,
     controllers: Vec<Option<Child>>,
 }
 
 impl Cluster {
-    fn up() -> Option<Self> {
+    /// For so many applications.
+    fn up(applications: u32) -> Option<Self> {
         if !testing::needs::root() {
             return None;
         }
@@ -102,8 +174,9 @@ impl Cluster {
         assert!(ip(&format!("link add {bridge} type bridge")));
         assert!(ip(&format!("address add 10.213.77.1/24 dev {bridge}")));
         assert!(ip(&format!("link set {bridge} up")));
-        let mut cluster =
-            Self { folder: tempfile::tempdir().unwrap(), members: vec![], controllers: vec![] };
+        let folder = tempfile::tempdir().unwrap();
+        let certificates = Certificates::make(folder.path(), applications);
+        let mut cluster = Self { folder, certificates, members: vec![], controllers: vec![] };
         for at in 0..3 {
             let (namespace, cable) = (namespace(at), cable(at));
             assert!(ip(&format!("netns add {namespace}")));
@@ -116,10 +189,11 @@ impl Cluster {
         let all: Vec<String> =
             (0..3).map(|at| format!("m{at}=http://{}:2380", address(at))).collect();
         for at in 0..3 {
-            let (client, peer) =
-                (format!("http://{}:2379", address(at)), format!("http://{}:2380", address(at)));
+            let scheme = cluster.certificates.scheme();
+            let client = format!("{scheme}://{}:2379", address(at));
+            let peer = format!("http://{}:2380", address(at));
             let data = cluster.folder.path().join(format!("etcd{at}"));
-            let arguments = [
+            let plain = [
                 "--name",
                 &format!("m{at}"),
                 "--data-dir",
@@ -137,6 +211,15 @@ impl Cluster {
                 "--initial-cluster-state",
                 "new",
             ];
+            let mut arguments = plain.to_vec();
+            let files = cluster.certificates.0.as_ref().map(|folder| {
+                ["ca.crt".to_owned(), format!("etcd{at}.crt"), format!("etcd{at}.key")]
+                    .map(|name| folder.join(name).display().to_string())
+            });
+            if let Some([ca, certificate, key]) = &files {
+                arguments.extend(["--client-cert-auth", "--trusted-ca-file", ca.as_str()]);
+                arguments.extend(["--cert-file", certificate.as_str(), "--key-file", key.as_str()]);
+            }
             let log = cluster.folder.path().join(format!("etcd{at}.log"));
             cluster.members.push(in_namespace(at, "etcd", &arguments, &log).spawn().unwrap());
         }
@@ -150,14 +233,30 @@ impl Cluster {
     fn launch(&mut self, at: usize) {
         let folder = self.folder.path().join(format!("c{at}"));
         std::fs::create_dir_all(&folder).unwrap();
+        let scheme = self.certificates.scheme();
         // Its own member first.
         let etcd: Vec<String> =
-            (at..at + 3).map(|at| format!("\"http://{}:2379\"", address(at % 3))).collect();
+            (at..at + 3).map(|at| format!("\"{scheme}://{}:2379\"", address(at % 3))).collect();
+        let table = |name: &str, certificates: &Path, own: &str| {
+            let folder = certificates.display();
+            format!(
+                "[{name}]\nca = \"{folder}/ca.crt\"\ncertificate = \"{folder}/{own}.crt\"\n\
+                 key = \"{folder}/{own}.key\"\n"
+            )
+        };
+        let (insecure, tables) = match &self.certificates.0 {
+            None => ("insecure = true\n", String::new()),
+            Some(folder) => {
+                let own = table("tls", folder, &format!("controller-c{at}"));
+                let of_etcd = table("election.tls", folder, &format!("operator-{OPERATOR}"));
+                ("", own + &of_etcd)
+            }
+        };
         let mut text = format!(
-            "state = \"state\"\ninsecure = true\nlog = {{ format = \"json\" }}\n\
+            "state = \"state\"\n{insecure}log = {{ format = \"json\" }}\n\
              [listen]\nhttp = \"{own}:7443\"\nsocket = \"controller.sock\"\n\
-             [election]\nname = \"c{at}\"\naddress = \"http://{own}:7443\"\netcd = [{etcd}]\n\
-             [policy]\nname = \"sff\"\n[topology]\nkind = \"star\"\nhosts = {HOSTS}\n\
+             [election]\nname = \"c{at}\"\naddress = \"{scheme}://{own}:7443\"\netcd = [{etcd}]\n\
+             {tables}[policy]\nname = \"sff\"\n[topology]\nkind = \"star\"\nhosts = {HOSTS}\n\
              access = {{ capacity = \"10 Gbit/s\", delay = \"10 us\" }}\n",
             own = address(at),
             etcd = etcd.join(", "),
@@ -202,11 +301,6 @@ impl Drop for Cluster {
         }
         ip(&format!("link delete {}", bridge()));
     }
-}
-
-fn controllers() -> Controllers {
-    let all = (0..3).map(|at| Address::Tcp(format!("{}:7443", address(at))));
-    Controllers::new(all.collect()).unwrap()
 }
 
 fn of(host: u32) -> Ipv4Addr {
@@ -271,17 +365,18 @@ impl Heard {
 }
 
 /// An agent that obeys, and follows whoever leads.
-async fn agent(number: u32, heard: Arc<Mutex<Heard>>) {
+async fn agent(number: u32, certificates: Certificates, heard: Arc<Mutex<Heard>>) {
     let hosts: Vec<u32> = (number..HOSTS).step_by(AGENTS as usize).collect();
     let addresses: BTreeSet<Ipv4Addr> = hosts.iter().map(|host| of(*host)).collect();
-    let mut controllers = controllers();
+    let mut controllers = certificates.controllers();
+    let tls = certificates.shown_by(Role::Agent, &format!("a{number}"));
     let mut epoch = 0;
     loop {
-        let Ok(client) = controllers.connect(None, PATIENCE).await else { continue };
+        let Ok(client) = controllers.connect(tls.as_ref(), PATIENCE).await else { continue };
         let path = format!("/v1/agents/a{number}/exchange");
         let asked = tokio::time::timeout(Duration::from_secs(2), client.exchange(&path)).await;
         let Ok(Ok(stream)) = asked else { continue };
-        let moved = controllers.moved(None);
+        let moved = controllers.moved(tls.as_ref());
         let (reader, mut writer) = tokio::io::split(stream);
         let mut lines = Lines::new(tokio::io::BufReader::new(reader), 64 << 20);
         let named = hosts
@@ -370,33 +465,9 @@ async fn announce(
     }
 }
 
-/// Who leads, by the word of one that does; `None`: nobody within 10 s.
-async fn leader() -> Option<(usize, Leader, Client)> {
-    let mut controllers = controllers();
-    let mut client = controllers.connect(None, Duration::from_secs(10)).await.ok()?;
-    let leader: Leader = serde_json::from_slice(&client.get("/v1/leader").await.ok()?).ok()?;
-    let at = (0..3).find(|at| leader.name.as_deref() == Some(&format!("c{at}")))?;
-    Some((at, leader, client))
-}
-
 /// What is at `path`; `None`: no answer, as where the leader has just lost its office.
 async fn get(client: &mut Client, path: &str) -> Option<Value> {
     serde_json::from_slice(&client.get(path).await.ok()?).ok()
-}
-
-#[track_caller]
-fn until<T>(what: &str, wanted: impl AsyncFn() -> Option<T>) -> impl Future<Output = T> {
-    let what = what.to_owned();
-    async move {
-        let began = Instant::now();
-        loop {
-            if let Some(found) = wanted().await {
-                return found;
-            }
-            assert!(began.elapsed() < PATIENCE, "never: {what}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
 }
 
 /// What a failover was like.
@@ -412,6 +483,8 @@ struct Outcome {
 
 struct World {
     cluster: Cluster,
+    /// What the operator shows controllers.
+    operator: Option<Arc<ClientConfig>>,
     heard: Arc<Mutex<Heard>>,
     applications: Vec<Arc<Shared>>,
     drained: BTreeSet<String>,
@@ -422,17 +495,27 @@ impl World {
         self.applications.iter().map(|shared| shared.client().account().taken).sum()
     }
 
+    /// Who leads, by the word of one that does; `None`: nobody within 10 s.
+    async fn leader(&self) -> Option<(usize, Leader, Client)> {
+        let (mut controllers, patience) =
+            (self.cluster.certificates.controllers(), Duration::from_secs(10));
+        let mut client = controllers.connect(self.operator.as_ref(), patience).await.ok()?;
+        let leader: Leader = serde_json::from_slice(&client.get("/v1/leader").await.ok()?).ok()?;
+        let at = (0..3).find(|at| leader.name.as_deref() == Some(&format!("c{at}")))?;
+        Some((at, leader, client))
+    }
+
     /// Hurts the leader and waits until all is as it was, under another.
     async fn hurt(&mut self, kill: bool, order: u32) -> Outcome {
         let (at, before) = until("an order is answered by who goes on leading", async || {
-            let (at, before, mut client) = leader().await?;
+            let (at, before, mut client) = self.leader().await?;
             self.order(&mut client, order).await?;
             tokio::time::sleep(Duration::from_secs(2)).await;
-            (leader().await?.1 == before).then_some((at, before))
+            (self.leader().await?.1 == before).then_some((at, before))
         })
         .await;
         self.drained = until("orders", async || {
-            let (_, _, mut client) = leader().await?;
+            let (_, _, mut client) = self.leader().await?;
             self.standing(&mut client).await
         })
         .await;
@@ -460,7 +543,7 @@ impl World {
             next.map(|(_, at)| *at).min()
         });
         let first = first.await.duration_since(hurt);
-        let (now, after, _) = until("the next leader", leader).await;
+        let (now, after, _) = until("the next leader", async || self.leader().await).await;
         assert!(now != at && after.epoch > before.epoch, "{after:?} after {before:?}");
         let applications = self.applications.clone();
         until("all is said again", async || {
@@ -475,7 +558,7 @@ impl World {
         tokio::time::sleep(Duration::from_secs(11)).await;
         self.heard.lock().unwrap().expire(Instant::now());
         let (forgotten, limited) = until("an account", async || {
-            let (_, _, mut client) = leader().await?;
+            let (_, _, mut client) = self.leader().await?;
             self.forgotten(&mut client).await
         })
         .await;
@@ -486,8 +569,8 @@ impl World {
         }
         // It follows.
         until("it is back", async || {
-            let address = Address::Tcp(format!("{}:7443", address(at)));
-            let mut client = Client::connect(&address, None).await.ok()?;
+            let address = self.cluster.certificates.controller(at);
+            let mut client = Client::connect(&address, self.operator.as_ref()).await.ok()?;
             let told: Leader =
                 serde_json::from_slice(&client.get("/v1/leader").await.ok()?).ok()?;
             (told.epoch >= after.epoch).then_some(())
@@ -572,19 +655,23 @@ fn text(value: &Value, key: &str) -> String {
 }
 
 fn run(times: u32, rate: u32, count: u32) -> Option<Vec<(bool, Outcome)>> {
-    let cluster = Cluster::up()?;
+    let cluster = Cluster::up(count)?;
+    let certificates = cluster.certificates.clone();
+    let operator = certificates.shown_by(Role::Operator, OPERATOR);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let heard = Arc::<Mutex<Heard>>::default();
     let applications: Vec<Arc<Shared>> = (0..count).map(|_| Arc::default()).collect();
-    let mut world = World { cluster, heard, applications, drained: BTreeSet::new() };
+    let mut world = World { cluster, operator, heard, applications, drained: BTreeSet::new() };
     let outcomes = runtime.block_on(async {
-        until("a leader", leader).await;
+        until("a leader", async || world.leader().await).await;
         for number in 0..AGENTS {
-            tokio::spawn(agent(number, Arc::clone(&world.heard)));
+            tokio::spawn(agent(number, certificates.clone(), Arc::clone(&world.heard)));
         }
         let every = Duration::from_secs_f64(f64::from(count) / f64::from(rate));
         for (number, shared) in (0..).zip(&world.applications) {
-            let delivery = Delivery::new(Arc::clone(shared), &format!("a{number}"), controllers());
+            let (name, to) = (format!("a{number}"), certificates.controllers());
+            let shown = certificates.shown_by(Role::Application, &name);
+            let delivery = Delivery::new(Arc::clone(shared), &name, to).with_tls(shown);
             tokio::spawn(delivery.run());
             let heard = Arc::clone(&world.heard);
             tokio::spawn(announce(number, Arc::clone(shared), every, heard));

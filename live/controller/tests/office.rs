@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::routing::post;
@@ -23,7 +23,7 @@ use protocol::operator::{Act, Order};
 use rustls::ServerConfig;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testing::wait::PATIENCE;
+use testing::wait::{PATIENCE, until};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -236,17 +236,6 @@ fn certify(folder: &Path) -> Arc<ServerConfig> {
         crl: None,
     };
     Arc::new(tls::server(&files).unwrap())
-}
-
-async fn until<T>(what: &str, mut wanted: impl AsyncFnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = wanted().await {
-            return found;
-        }
-        assert!(began.elapsed() < PATIENCE, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 fn act(order: Order) -> Act {

@@ -105,7 +105,7 @@ pub enum Error {
     },
     /// A connection whose windows can't be read.
     #[error(
-        "the window scale of {} to {} is not known: its SYNs were not seen, or are forgotten; open it anew",
+        "the window scale of {} to {} is not known: a SYN of it was not seen, or is forgotten; open it anew",
         .connection.source, .connection.destination
     )]
     Unscaled {

@@ -365,17 +365,25 @@ impl Port {
         put(&self.object, "windows", &key, value)
     }
 
-    /// Whether packets of a connection have passed and none of its SYNs is known: its windows are left alone, whatever
-    /// cap there is. It was there before the port, or the port has forgotten it ([`PortOptions::connections`]).
+    /// Whether a connection's windows are left alone, whatever cap there is: packets of it have passed, and not both of
+    /// its SYNs are known. It was there before the port, a SYN passed elsewhere or broke off, or the port has forgotten
+    /// it ([`PortOptions::connections`]). While only its sender's SYN has passed it is opening: the answer may come yet.
     ///
     /// # Errors
     /// [`Error::Unnamed`], or what the kernel says.
     pub fn is_unscaled(&self, connection: &Connection) -> Result<bool, Error> {
         let flow = map(&self.object, "flows").lookup(&key(connection)?, MapFlags::ANY);
         let flow = flow.map_err(Error::bpf("read a flow"))?;
-        let is_unknown = |flags: &u8| flags & (SENDER_SYN | RECEIVER_SYN) == 0;
-        // Its flags come last.
-        Ok(flow.is_some_and(|flow| flow.last().is_some_and(is_unknown)))
+        Ok(flow.is_some_and(|flow| {
+            let mut fields = Fields(&flow);
+            let [first, last] = [fields.u64(), fields.u64()];
+            let (_told, _segment, _scale) = (fields.u32(), fields.u16(), fields.u8());
+            let flags = fields.u8();
+            let has = |syn: u8| flags & syn != 0;
+            let is_known = has(SENDER_SYN) && has(RECEIVER_SYN);
+            let is_opening = has(SENDER_SYN) && first == last;
+            !(is_known || is_opening)
+        }))
     }
 
     /// Spaces the acknowledgements that come back, of all connections together, under the lease that was renewed

@@ -12,7 +12,7 @@ mod hosts;
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
 
-use etherparse::{SlicedPacket, TransportSlice};
+use etherparse::{SlicedPacket, TcpHeader, TransportSlice};
 use hosts::crafted::{RECEIVER, SENDER, connection, packet, syn};
 use hosts::{Rig, lease};
 use kernel::{Connection, PortNumber, PortOptions, Switch, now};
@@ -77,6 +77,7 @@ fn windows_are_written_as_the_model_says() {
         port.cap(Some(&connection), Some(cap.into())).unwrap();
         let open = packet(true, v6, |h| syn(h, 1460, i_scale.then_some(mine)));
         port.pass_out(&open).unwrap();
+        prop_assert!(!port.is_unscaled(&connection).unwrap(), "the answer is to come");
         let answer = packet(false, v6, |h| {
             syn(h, segment, they_scale.then_some(theirs));
             h.ack = true;
@@ -88,6 +89,7 @@ fn windows_are_written_as_the_model_says() {
             h.window_size = field;
         });
         let passed = port.pass_in(&ack).unwrap();
+        prop_assert!(!port.is_unscaled(&connection).unwrap());
 
         // A receiver that names no segment takes 536; nobody sends more than the interface carries.
         let segment = Bytes::new(u64::from(if segment == 0 { 536 } else { segment }.min(1460)));
@@ -102,6 +104,50 @@ fn windows_are_written_as_the_model_says() {
             prop_assert_eq!(&before[tcp + 18..], &after[tcp + 18..]);
         }
     });
+}
+
+/// A cap is refused by [`kernel::Port::is_unscaled`] where the program would leave it unwritten, and only there.
+#[test]
+fn a_connection_is_unscaled_where_the_program_leaves_it_alone() {
+    if !root() {
+        return;
+    }
+    let (_rig, mut switch, number) = attached();
+    let port = switch.port(number).unwrap();
+    port.cap(None, Some(CAP.into())).unwrap();
+    let seen = [[false, false], [true, false], [false, true], [true, true]];
+    for (source, [opens, answers]) in (5001..).zip(seen) {
+        let ends = |h: &mut TcpHeader| (h.source_port, h.destination_port) = (80, source);
+        let connection = Connection { source: (SENDER, source).into(), ..connection() };
+        let is_unscaled = || port.is_unscaled(&connection).unwrap();
+        assert!(!is_unscaled(), "nothing of it has passed");
+        if opens {
+            let open = packet(true, false, |h| {
+                syn(h, 1460, Some(7));
+                h.source_port = source;
+            });
+            port.pass_out(&open).unwrap();
+            assert!(!is_unscaled(), "the answer is to come");
+        }
+        if answers {
+            let answer = packet(false, false, |h| {
+                syn(h, 1460, Some(7));
+                h.ack = true;
+                ends(h);
+            });
+            port.pass_in(&answer).unwrap();
+        }
+        let before = port.counters().unwrap().unscaled;
+        let ack = packet(false, false, |h| {
+            (h.ack, h.window_size) = (true, 60_000);
+            ends(h);
+        });
+        let is_left = port.pass_in(&ack).unwrap() == ack;
+        let counted = port.counters().unwrap().unscaled - before;
+        let found = (is_left, counted, is_unscaled());
+        let is_known = opens && answers;
+        assert_eq!(found, (!is_known, u64::from(!is_known), !is_known), "{opens} {answers}");
+    }
 }
 
 #[test]
@@ -182,6 +228,7 @@ fn options_that_break_off_leave_the_scale_unknown() {
         }))
         .unwrap();
         assert_eq!(port.pass_in(&ack).unwrap(), ack, "{answer:?}");
+        assert!(port.is_unscaled(&connection()).unwrap(), "{answer:?}");
     }
     // Any octets whatever: it neither hangs nor touches more than a window.
     proptest!(ProptestConfig::with_cases(2000), |(options in prop::collection::vec(any::<u8>(), 0..40))| {

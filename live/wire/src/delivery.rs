@@ -10,6 +10,7 @@ use std::time::Duration;
 use hyper::Method;
 use protocol::application::{Declaration, Health, Outcome, Problem, Refused};
 use protocol::client::{Action, Client, PATIENCE};
+use rustls::ClientConfig;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use units::{Span, Time};
@@ -58,6 +59,8 @@ impl Shared {
 pub struct Delivery {
     shared: Arc<Shared>,
     controllers: Controllers,
+    /// What it shows controllers that are reached by TLS.
+    tls: Option<Arc<ClientConfig>>,
     /// Ends when another controller leads.
     moved: Moved,
     /// Where declarations go.
@@ -77,13 +80,20 @@ enum Request {
 }
 
 impl Delivery {
-    /// For `application`, to whichever of `controllers` leads, without TLS.
+    /// For `application`, to whichever of `controllers` leads.
     pub fn new(shared: Arc<Shared>, application: &str, controllers: Controllers) -> Self {
         let path = format!("/v1/applications/{application}/declarations");
         // Applications that lose the same controller must not come back at the same moment.
         let chance = RandomState::new();
         let moved: Moved = Box::pin(std::future::pending());
-        Self { shared, controllers, moved, path, start: Instant::now(), chance, http: None }
+        let start = Instant::now();
+        Self { shared, controllers, tls: None, moved, path, start, chance, http: None }
+    }
+
+    /// With the certificates that controllers with TLS want.
+    #[must_use]
+    pub fn with_tls(self, tls: Option<Arc<ClientConfig>>) -> Self {
+        Self { tls, ..self }
     }
 
     /// Any number.
@@ -150,10 +160,10 @@ impl Delivery {
     async fn carry_out(&mut self, request: Request) -> Result<(), String> {
         match request {
             Request::Connect => {
-                let http = self.controllers.connect(None, SEEKING).await;
+                let http = self.controllers.connect(self.tls.as_ref(), SEEKING).await;
                 self.http = Some(http.map_err(|error| error.to_string())?);
-                let controllers = self.controllers.clone();
-                self.moved = Box::pin(async move { controllers.moved(None).await });
+                let (controllers, tls) = (self.controllers.clone(), self.tls.clone());
+                self.moved = Box::pin(async move { controllers.moved(tls.as_ref()).await });
                 self.shared.client().connected(self.now());
             }
             Request::Health => {

@@ -11,9 +11,9 @@ use protocol::application::Declaration;
 use units::{Bytes, Time};
 use watermaster_control::{Config, Input};
 
-use crate::decide::accept;
 use crate::in_memory::{Rig, SECOND, Shape, connection, segment};
 use crate::prepared::acting;
+use crate::switches::accept;
 
 /// From the first switch to the second.
 const LINK: LinkId = LinkId(0);

@@ -9,8 +9,8 @@ use openflow::{Action, FlowSelect, Instruction, Kind, Message, PortNo, Reply, Re
 use protocol::agent::{Capability, Host, Report};
 use units::{Bytes, Span, Time};
 
-use crate::decide::accept;
 use crate::in_memory::{Rig, SECOND, Shape, connection, segment};
+use crate::switches::accept;
 use watermaster_control::{ChannelId, Input, LEASE};
 
 const NONE: u32 = PrepareWindow::NONE;

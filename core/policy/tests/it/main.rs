@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
 mod admission;
+mod aims;
 mod app_aware;
 mod arbiter;
 mod catalogue;

@@ -210,11 +210,11 @@ class ClusterTest {
         assertEquals(1, of(first, JobStart.class).size());
     }
 
-    @Test
-    void theFetchesOfALostExecutorEndAndItsMapsAreDeclaredAgain() throws Exception {
+    /** Counts records in one task. Its executor ends within it, once, when the file "gate" is there. */
+    private <V> JavaFutureAction<List<Integer>> countLosingAnExecutor(JavaPairRDD<Integer, V> counted) {
         String victim = folder.resolve("victim").toString();
         String gate = folder.resolve("gate").toString();
-        JavaFutureAction<List<Integer>> action = Words.of(context).partitionBy(new HashPartitioner(1))
+        return counted.partitionBy(new HashPartitioner(1))
                 .mapPartitions(records -> {
                     try {
                         Files.createFile(Path.of(victim));
@@ -227,10 +227,15 @@ class ClusterTest {
                     }
                     return List.of(Words.count(records)).iterator();
                 }).collectAsync();
+    }
+
+    @Test
+    void theFetchesOfALostExecutorEndAndItsMapsAreDeclaredAgain() throws Exception {
+        JavaFutureAction<List<Integer>> action = countLosingAnExecutor(Words.of(context));
         until("it fetches", () -> of(first, FlowRequest.class).size() == 1);
         String flow = of(first, FlowRequest.class).get(0).flow();
         assertEquals(List.of(), of(first, FlowComplete.class));
-        Files.createFile(Path.of(gate));
+        Files.createFile(folder.resolve("gate"));
         assertEquals(Words.ALL, Words.sum(action.get(5, TimeUnit.MINUTES)));
         until("it has ended", () -> of(first, JobComplete.class).size() == 1);
         assertEquals(new FlowComplete(first, flow), of(first, FlowComplete.class).get(0));
@@ -245,26 +250,13 @@ class ClusterTest {
     void aShuffleStartsAgainWhereTheStageThatReadsItRunsAgain() throws Exception {
         String outer = first;
         String inner = second;
-        String victim = folder.resolve("victim").toString();
-        String gate = folder.resolve("gate").toString();
-        JavaFutureAction<List<Integer>> action = Words.of(context).groupByKey(Words.REDUCES)
-                .mapToPair(group -> new Tuple2<>(group._1(), 1)).partitionBy(new HashPartitioner(1))
-                .mapPartitions(records -> {
-                    try {
-                        Files.createFile(Path.of(victim));
-                        // At most one block is looked at.
-                        records.next();
-                        Words.waitFor(gate);
-                        Runtime.getRuntime().halt(1);
-                    } catch (FileAlreadyExistsException isAnother) {
-                        // It goes on.
-                    }
-                    return List.of(Words.count(records)).iterator();
-                }).collectAsync();
+        JavaPairRDD<Integer, Integer> keys = Words.of(context).groupByKey(Words.REDUCES)
+                .mapToPair(group -> new Tuple2<>(group._1(), 1));
+        JavaFutureAction<List<Integer>> action = countLosingAnExecutor(keys);
         until("the outer is read", () -> of(outer, FlowRequest.class).size() == 1);
         until("the inner has ended", () -> of(inner, JobComplete.class).size() == 1);
         int sizes = of(inner, Size.class).size();
-        Files.createFile(Path.of(gate));
+        Files.createFile(folder.resolve("gate"));
         assertEquals(Words.KEYS, Words.sum(action.get(5, TimeUnit.MINUTES)));
         until("the inner has ended again", () -> of(inner, JobComplete.class).size() > 1
                 && of(inner, JobComplete.class).size() == of(inner, JobStart.class).size());
