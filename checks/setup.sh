@@ -48,6 +48,10 @@ for need in "$@"; do
         has lintian || lacks lintian
         has debootstrap || lacks debootstrap
         ;;
+    images) # packages to take programs from, and what reads images
+        has dpkg-deb || lacks dpkg
+        has umoci || lacks umoci
+        ;;
     gpg) # signs, and verifies
         has gpg || lacks gnupg
         has gpgv || lacks gpgv
