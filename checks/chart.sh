@@ -12,7 +12,7 @@ helm=helm.sh/helm/v3/cmd/helm@v3.18.6
 kubeconform=github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0
 mkdir -p "$tools"
 if [ "$(cat "$tools/go" 2>/dev/null)" != "$helm $kubeconform" ]; then
-    # Both say so in their go.mod.
+    # It is in the go.mod of both.
     go version | python3 -c '
 import re, sys
 said = sys.stdin.read()
@@ -58,7 +58,7 @@ grep -qx "appVersion: \"$version\"" "$chart/Chart.yaml" || {
     exit 1
 }
 for values in "$chart"/ci/*.yaml; do
-    "$tools/helm" lint --strict --quiet "$chart" --values "$values"
+    "$tools/helm" lint --strict --quiet "$chart" --kube-version "$kubernetes" --values "$values"
     made=$tools/$(basename "$values")
     "$tools/helm" template try "$chart" --namespace net --kube-version "$kubernetes" --values "$values" >"$made"
     # A PodMonitor is no kind of Kubernetes' own.

@@ -51,6 +51,7 @@ for need in "$@"; do
     images) # packages to take programs from, and what reads images
         has dpkg-deb || lacks dpkg
         has umoci || lacks umoci
+        has ip || lacks iproute2
         ;;
     gpg) # signs, and verifies
         has gpg || lacks gnupg
