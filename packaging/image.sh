@@ -59,9 +59,9 @@ for deb in "$out"/debs/*.deb; do
     printf '%s %s %s\n' "$(dpkg-deb --field "$deb" Package)" "$(dpkg-deb --field "$deb" Version)" \
         "$(sha256sum "$deb" | cut -d ' ' -f 1)"
 done | sort >"$out/packages.txt"
-find "$root/usr/share" -mindepth 1 -maxdepth 1 ! -name doc ! -name common-licenses -exec rm -r {} +
+find "$root/usr/share" -mindepth 1 -maxdepth 1 ! -name doc ! -name common-licenses -exec rm -rf {} +
 find "$root/usr/share/doc" -type f ! -name copyright -delete
-find "$root/usr/lib" -name gconv -prune -exec rm -r {} +
+find "$root/usr/lib" -name gconv -prune -exec rm -rf {} +
 install -D -m 644 LICENSE "$root/usr/share/doc/watermaster/copyright"
 
 ln -sf dash "$root/usr/bin/sh"
