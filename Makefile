@@ -5,7 +5,7 @@ QUICK := target/quick/watermaster
 SOAK := cargo test --profile quick --locked --config profile.quick.package.watermaster-control.opt-level=1
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test growth docs-check tutorial lint deny advisories alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases grammar wheel deb sign signing-check site page page-check page-pictures
+.PHONY: help demo quick test growth docs-check tutorial lint deny advisories alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases grammar wheel deb images chart-check sign signing-check site page page-check page-pictures
 
 ## help: this list
 help:
@@ -95,6 +95,15 @@ wheel: setup-build-venv
 ## deb: the Debian packages, and an SBOM, in target/deb; as root tried in fresh Debian roots (PROFILE=quick, SUITES=bookworm)
 deb: setup-build-deb-python
 	checks/deb.sh
+
+## images: container images of controller and agent, in target/images, without a container runtime; as root tried (PROFILE=quick)
+images: setup-build-images-python
+	packaging/image.sh
+	checks/images.sh
+
+## chart-check: the Helm chart by Helm's own lint, and what it makes of three files of values against Kubernetes' schemas
+chart-check: setup-python-venv-go
+	checks/chart.sh
 
 ## sign: lists of what target/deb and target/wheels deliver, signed with your key of GnuPG (KEY=FINGERPRINT)
 sign: setup-gpg

@@ -48,6 +48,11 @@ for need in "$@"; do
         has lintian || lacks lintian
         has debootstrap || lacks debootstrap
         ;;
+    images) # packages to take programs from, and what reads images
+        has dpkg-deb || lacks dpkg
+        has umoci || lacks umoci
+        has ip || lacks iproute2
+        ;;
     gpg) # signs, and verifies
         has gpg || lacks gnupg
         has gpgv || lacks gpgv

@@ -10,7 +10,7 @@ key=$1
 shift
 [ $# != 0 ] || set -- target/deb target/wheels
 for folder; do
-    for file in "$folder"/*.deb "$folder"/*.whl "$folder"/*.cdx.json; do
+    for file in "$folder"/*.deb "$folder"/*.whl "$folder"/*.cdx.json "$folder"/*.oci.tar; do
         [ ! -e "$file" ] || basename "$file"
     done >"$folder/SHA256SUMS.new"
     if [ ! -s "$folder/SHA256SUMS.new" ]; then
@@ -18,7 +18,7 @@ for folder; do
         echo "sign: $folder has nothing to deliver; run make deb, make wheel" >&2
         exit 1
     fi
-    # Names have neither spaces nor line ends: cargo-deb and maturin make them.
+    # Names have neither spaces nor line ends: cargo-deb, maturin and image.sh make them.
     (cd "$folder" && xargs sha256sum <SHA256SUMS.new >SHA256SUMS && rm SHA256SUMS.new)
     gpg --quiet --yes --local-user "$key" --armor --detach-sign --output "$folder/SHA256SUMS.asc" "$folder/SHA256SUMS"
     echo "sign: $folder/SHA256SUMS.asc"
