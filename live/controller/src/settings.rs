@@ -748,6 +748,58 @@ mod tests {
         }
     }
 
+    /// One store and no other, and nothing that is the other's.
+    #[test]
+    fn controllers_agree_in_one_place() {
+        let read = |election: &str| {
+            let text = format!(
+                "state = \"s\"\nlisten.http = \"127.0.0.1:0\"\npolicy.name = \"tcp\"\n[election]\n\
+                 name = \"c1\"\naddress = \"https://10.0.0.1:7443\"\n{election}\n"
+            );
+            let read = Settings::read("c.toml", &text, Path::new("/f"));
+            read.map(|settings| settings.election.unwrap().store).map_err(|error| error.to_string())
+        };
+        let account = Path::new(SERVICE_ACCOUNT);
+        let usual = Kubernetes {
+            name: "watermaster".to_owned(),
+            namespace: None,
+            address: None,
+            token: account.join("token"),
+            ca: account.join("ca.crt"),
+        };
+        assert_eq!(read("kubernetes = {}"), Ok(Store::Kubernetes(usual)));
+        let all = "[election.kubernetes]\nname = \"wm.a\"\nnamespace = \"traffic\"\n\
+            address = \"https://[fd00::1]:6443\"\ntoken = \"token\"\nca = \"ca.crt\"";
+        let named = Kubernetes {
+            name: "wm.a".to_owned(),
+            namespace: Some("traffic".to_owned()),
+            address: Some(Address::Tls("[fd00::1]:6443".to_owned())),
+            token: PathBuf::from("/f/token"),
+            ca: PathBuf::from("/f/ca.crt"),
+        };
+        assert_eq!(read(all), Ok(Store::Kubernetes(named)));
+        let etcd = "etcd = [\"http://10.0.0.1:2379\"]";
+        let prefix = "/watermaster/".to_owned();
+        let members = vec![Address::Tcp("10.0.0.1:2379".to_owned())];
+        assert_eq!(read(etcd), Ok(Store::Etcd { members, tls: None, prefix }));
+        let of = |rest: &str| format!("[election.kubernetes]\n{rest}");
+        for (election, wrong) in [
+            (String::new(), "election: names no store; add etcd"),
+            (format!("{etcd}\nkubernetes = {{}}"), "election.kubernetes: is a store beside"),
+            ("kubernetes = {}\nprefix = \"/\"".to_owned(), "election.prefix: is for etcd"),
+            ("kubernetes = {}\n[election.tls]".to_owned(), "election.tls: is for etcd"),
+            (of("name = \"a/../b\""), "election.kubernetes.name: is no name in Kubernetes"),
+            (of("name = \"\""), "election.kubernetes.name: is no name in Kubernetes"),
+            (of("namespace = \"-a\""), "election.kubernetes.namespace: is no name"),
+            (of("address = \"http://10.0.0.1:80\""), "election.kubernetes.address: would show"),
+            (of("lease = \"watermaster\""), "election.kubernetes.lease: unknown key"),
+        ] {
+            let said = read(&election).unwrap_err();
+            assert!(said.contains(wrong), "{wrong}: {said}");
+        }
+        read(&of("address = \"http://127.0.0.1:8001\"")).unwrap();
+    }
+
     #[test]
     fn a_word_that_is_no_level_is_refused() {
         let read = |level: &str| {

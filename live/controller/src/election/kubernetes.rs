@@ -431,3 +431,32 @@ impl Kubernetes {
         kept.map(|_| true).ok_or_else(|| "others write the Lease all the time".to_owned())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use super::*;
+
+    #[test]
+    fn a_pod_finds_the_api_server_by_its_environment() {
+        let found = |host: &str, port: &str| {
+            in_cluster(|name| {
+                let value = if name.ends_with("_HOST") { host } else { port };
+                (!value.is_empty()).then(|| value.to_owned())
+            })
+        };
+        let tls = |at: &str| Ok(Address::Tls(at.to_owned()));
+        assert_eq!(found("10.96.0.1", "443"), tls("10.96.0.1:443"));
+        assert_eq!(found("fd00::1", "443"), tls("[fd00::1]:443"));
+        assert!(found("", "443").unwrap_err().contains("kubernetes.address is missing"));
+        assert!(found("10.96.0.1", "x").is_err());
+    }
+
+    #[test]
+    fn times_are_written_as_kubernetes_reads_them() {
+        let at = Duration::new(951_782_400, 7_000);
+        assert_eq!(written(at).unwrap(), "2000-02-29T00:00:00.000007Z");
+        assert_eq!(written(Duration::MAX), None);
+    }
+}
