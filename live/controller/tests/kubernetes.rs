@@ -490,6 +490,7 @@ fn answers_that_are_no_lease_are_errors() {
             "held by x ,",
         ),
         (good(leader("{}"), json!({})), "holds something else"),
+        (good(leader("{\"a\\nb\":1}"), json!({})), "holds something else"),
         (good(leader(&beyond), json!({})), "no agent obeys"),
     ] {
         let said = kubernetes::read(answer.to_string().as_bytes()).unwrap_err();

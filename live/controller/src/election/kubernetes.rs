@@ -101,7 +101,8 @@ pub fn read(body: &[u8]) -> Result<Lease, String> {
     }
     let mut annotations = annotations.unwrap_or_default();
     let record = annotations.remove(LEADER);
-    let record = record.map(|text| Record::read(text.as_bytes(), "the Lease")).transpose()?;
+    let record = record.map(|text| Record::read(text.as_bytes(), "the Lease")).transpose();
+    let record = record.map_err(|why| plain(&why))?;
     let holder = object.spec.holder_identity.filter(|holder| !holder.is_empty());
     if let (None, Some(holder)) = (&record, holder) {
         return Err(format!(
