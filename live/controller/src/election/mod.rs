@@ -201,7 +201,7 @@ pub enum Store {
     /// etcd.
     Etcd(Etcd),
     /// A Lease of Kubernetes.
-    Kubernetes(Kubernetes),
+    Kubernetes(Box<Kubernetes>),
 }
 
 impl Store {
@@ -254,7 +254,7 @@ pub fn store(wanted: &settings::Election) -> Result<Store, String> {
             Ok(Store::Etcd(Etcd::new(members.clone(), tls, prefix.clone(), patience)))
         }
         settings::Store::Kubernetes(wanted) => {
-            Kubernetes::new(wanted, patience).map(Store::Kubernetes)
+            Ok(Store::Kubernetes(Box::new(Kubernetes::new(wanted, patience)?)))
         }
     }
 }
