@@ -76,7 +76,7 @@ pub fn check(path: &Path) -> Result<Vec<String>, StartError> {
     if let Some(files) = &settings.tls {
         tls::check(files, identity::Role::Controller, None)?;
     }
-    settings.election.as_ref().map(election::store).transpose()?;
+    settings.election.as_ref().map(election::store).transpose().map_err(StartError::Election)?;
     of_etcd(settings.election.as_ref()).map(tls::lasts).transpose()?;
     let notes = notes(&settings);
     Controller::new(settings.control, 1, Time::ZERO)?;
@@ -85,7 +85,10 @@ pub fn check(path: &Path) -> Result<Vec<String>, StartError> {
 
 /// The certificates that etcd wants, if it does.
 fn of_etcd(election: Option<&settings::Election>) -> Option<&tls::Files> {
-    election?.tls.as_ref()
+    match &election?.store {
+        settings::Store::Etcd { tls, .. } => tls.as_ref(),
+        settings::Store::Kubernetes(_) => None,
+    }
 }
 
 /// When our own certificates end, those that etcd is shown too: the file, and seconds since 1970.
@@ -677,9 +680,9 @@ async fn reload(
     elected: Option<(&settings::Election, &Stand)>,
 ) -> Result<(Kept, String, Vec<String>, Source), StartError> {
     let settings = Settings::load(path)?;
-    // Which files those for etcd are only a restart changes.
+    // Which files those for the store are only a restart changes.
     let wanted = elected.map(|(wanted, _)| wanted);
-    let store = wanted.map(election::store).transpose()?;
+    let store = wanted.map(election::store).transpose().map_err(StartError::Election)?;
     let ends = ends(settings.tls.as_ref(), wanted)?;
     if let Some(files) = &settings.tls {
         let (fresh, revoked) = (Arc::new(tls::server(files)?), tls::revoked(files)?);

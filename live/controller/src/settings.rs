@@ -116,15 +116,45 @@ pub struct Election {
     pub name: String,
     /// Where others find it.
     pub address: Address,
-    /// The members of etcd.
-    pub etcd: Vec<Address>,
-    /// The certificates that they want.
-    pub tls: Option<tls::Files>,
-    /// What its keys begin with.
-    pub prefix: String,
-    /// How long one leads without word of etcd.
+    /// Where they agree.
+    pub store: Store,
+    /// How long one leads without word of the store.
     pub lease: Span,
 }
+
+/// Where controllers agree on who leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Store {
+    /// In etcd.
+    Etcd {
+        /// Its members.
+        members: Vec<Address>,
+        /// The certificates that they want.
+        tls: Option<tls::Files>,
+        /// What its keys begin with.
+        prefix: String,
+    },
+    /// In a Lease of Kubernetes.
+    Kubernetes(Kubernetes),
+}
+
+/// A Lease of Kubernetes, and the way to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kubernetes {
+    /// What the Lease is called.
+    pub name: String,
+    /// Its namespace; `None`: that of this pod.
+    pub namespace: Option<String>,
+    /// The API server; `None`: as the environment of this pod names it.
+    pub address: Option<Address>,
+    /// The file of the token that is shown.
+    pub token: PathBuf,
+    /// The file of the authority that the API server's certificate is of.
+    pub ca: PathBuf,
+}
+
+/// Where a pod finds the token, the authority and the namespace of its service account.
+pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 impl Settings {
     /// What this changes of a controller that runs; `policy` is the one that decides there.
@@ -520,7 +550,34 @@ fn read_election(value: &Value<'_>, folder: &Path) -> Read<Election> {
     if matches!(address, Address::Unix(_)) {
         return Err(own.error("is of this machine alone; write https://HOST:PORT"));
     }
-    let members = fields.need("etcd", "[\"https://10.0.0.1:2379\"]")?;
+    let store = match (fields.get("etcd"), fields.get("kubernetes")) {
+        (Some(members), None) => read_etcd(&members, &mut fields, folder)?,
+        (None, Some(cluster)) => {
+            for key in ["tls", "prefix"] {
+                if let Some(other) = fields.get(key) {
+                    return Err(other.error("is for etcd, and the store is Kubernetes; remove it"));
+                }
+            }
+            Store::Kubernetes(read_kubernetes(&cluster, folder)?)
+        }
+        (Some(_), Some(other)) => {
+            return Err(other.error("is a store beside election.etcd; remove one of the two"));
+        }
+        (None, None) => {
+            return Err(fields.error(
+                "names no store; add etcd = [\"https://10.0.0.1:2379\"] or, in a cluster of Kubernetes, an \
+                 [election.kubernetes] table",
+            ));
+        }
+    };
+    let lease = fields.or("lease", Span::from_secs(2), |v| {
+        between(v, Span::from_millis(500), Span::from_secs(60))
+    })?;
+    fields.done()?;
+    Ok(Election { name, address, store, lease })
+}
+
+fn read_etcd(members: &Value<'_>, fields: &mut Fields<'_>, folder: &Path) -> Read<Store> {
     let mut known = Once::default();
     let etcd = members.list(16)?;
     let etcd = etcd.iter().map(|v| known.take(v.text()?.to_owned(), v).and(read_address(v)));
@@ -533,11 +590,50 @@ fn read_election(value: &Value<'_>, folder: &Path) -> Read<Election> {
         return Err(members.error("need certificates; add an [election.tls] table"));
     }
     let prefix = fields.or("prefix", "/watermaster/".to_owned(), |v| Ok(v.text()?.to_owned()))?;
-    let lease = fields.or("lease", Span::from_secs(2), |v| {
-        between(v, Span::from_millis(500), Span::from_secs(60))
+    Ok(Store::Etcd { members: etcd, tls, prefix })
+}
+
+fn read_kubernetes(value: &Value<'_>, folder: &Path) -> Read<Kubernetes> {
+    let mut fields = value.fields()?;
+    let named = |value: &Value<'_>| match value.text()? {
+        text if is_object(text) => Ok(text.to_owned()),
+        _ => Err(value.error("is no name in Kubernetes; use small letters, digits, - and .")),
+    };
+    let address = fields.optional("address", |value| {
+        let address = read_address(value)?;
+        let is_safe = match &address {
+            Address::Tls(_) | Address::Unix(_) => true,
+            // A proxy of this machine, such as `kubectl proxy`.
+            Address::Tcp(at) => at.parse::<SocketAddr>().is_ok_and(|at| at.ip().is_loopback()),
+        };
+        if is_safe {
+            Ok(address)
+        } else {
+            Err(value.error("would show the token to others; write https://HOST:PORT"))
+        }
     })?;
+    let account = Path::new(SERVICE_ACCOUNT);
+    let mut file = |key| -> Read<PathBuf> {
+        let path = fields.optional(key, |value| value.path(folder))?;
+        Ok(path.unwrap_or_else(|| account.join(if key == "ca" { "ca.crt" } else { key })))
+    };
+    let (token, ca) = (file("token")?, file("ca")?);
+    let namespace = fields.optional("namespace", named)?;
+    let name = fields.or("name", "watermaster".to_owned(), named)?;
     fields.done()?;
-    Ok(Election { name, address, etcd, tls, prefix, lease })
+    Ok(Kubernetes { name, namespace, address, token, ca })
+}
+
+/// Whether Kubernetes calls objects so: a DNS subdomain.
+pub(crate) fn is_object(name: &str) -> bool {
+    let is_known = |octet: u8| matches!(octet, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(is_known)
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 fn read_address(value: &Value<'_>) -> Read<Address> {
@@ -650,6 +746,58 @@ mod tests {
             let wanted = format!("c.toml:{at}: the same is given at c.toml:{before} already; ");
             assert!(said.starts_with(&wanted), "{said}\n{wanted}");
         }
+    }
+
+    /// One store and no other, and nothing that is the other's.
+    #[test]
+    fn controllers_agree_in_one_place() {
+        let read = |election: &str| {
+            let text = format!(
+                "state = \"s\"\nlisten.http = \"127.0.0.1:0\"\npolicy.name = \"tcp\"\n[election]\n\
+                 name = \"c1\"\naddress = \"https://10.0.0.1:7443\"\n{election}\n"
+            );
+            let read = Settings::read("c.toml", &text, Path::new("/f"));
+            read.map(|settings| settings.election.unwrap().store).map_err(|error| error.to_string())
+        };
+        let account = Path::new(SERVICE_ACCOUNT);
+        let usual = Kubernetes {
+            name: "watermaster".to_owned(),
+            namespace: None,
+            address: None,
+            token: account.join("token"),
+            ca: account.join("ca.crt"),
+        };
+        assert_eq!(read("kubernetes = {}"), Ok(Store::Kubernetes(usual)));
+        let all = "[election.kubernetes]\nname = \"wm.a\"\nnamespace = \"traffic\"\n\
+            address = \"https://[fd00::1]:6443\"\ntoken = \"token\"\nca = \"ca.crt\"";
+        let named = Kubernetes {
+            name: "wm.a".to_owned(),
+            namespace: Some("traffic".to_owned()),
+            address: Some(Address::Tls("[fd00::1]:6443".to_owned())),
+            token: PathBuf::from("/f/token"),
+            ca: PathBuf::from("/f/ca.crt"),
+        };
+        assert_eq!(read(all), Ok(Store::Kubernetes(named)));
+        let etcd = "etcd = [\"http://10.0.0.1:2379\"]";
+        let prefix = "/watermaster/".to_owned();
+        let members = vec![Address::Tcp("10.0.0.1:2379".to_owned())];
+        assert_eq!(read(etcd), Ok(Store::Etcd { members, tls: None, prefix }));
+        let of = |rest: &str| format!("[election.kubernetes]\n{rest}");
+        for (election, wrong) in [
+            (String::new(), "election: names no store; add etcd"),
+            (format!("{etcd}\nkubernetes = {{}}"), "election.kubernetes: is a store beside"),
+            ("kubernetes = {}\nprefix = \"/\"".to_owned(), "election.prefix: is for etcd"),
+            ("kubernetes = {}\n[election.tls]".to_owned(), "election.tls: is for etcd"),
+            (of("name = \"a/../b\""), "election.kubernetes.name: is no name in Kubernetes"),
+            (of("name = \"\""), "election.kubernetes.name: is no name in Kubernetes"),
+            (of("namespace = \"-a\""), "election.kubernetes.namespace: is no name"),
+            (of("address = \"http://10.0.0.1:80\""), "election.kubernetes.address: would show"),
+            (of("lease = \"watermaster\""), "election.kubernetes.lease: unknown key"),
+        ] {
+            let said = read(&election).unwrap_err();
+            assert!(said.contains(wrong), "{wrong}: {said}");
+        }
+        read(&of("address = \"http://127.0.0.1:8001\"")).unwrap();
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use controller::election::machine::{Action, Candidate, Election, Record, Said};
+use controller::election::machine::{Action, Candidate, Election, Record, Revision, Said};
 use units::{Span, Time};
 
 const MS: u64 = 1_000_000;
@@ -55,6 +55,16 @@ impl Node {
 fn candidate(name: usize, process: u64) -> Candidate {
     let (name, address) = (format!("c{name}"), format!("https://10.0.0.{name}:7443"));
     Candidate { name, address, process, lease: LEASE }
+}
+
+/// A revision as a store calls it, which is no number.
+fn revision(number: u64) -> Revision {
+    format!("r{number}")
+}
+
+fn holds(held: &Option<(Record, u64)>) -> Said {
+    let (record, at) = held.clone().unzip();
+    Said::Holds(record, at.map(revision))
 }
 
 struct History {
@@ -112,14 +122,14 @@ impl History {
 
     fn store(&mut self, action: &Action) -> Said {
         match action {
-            Action::Read => Said::Holds(self.held.clone()),
+            Action::Read => holds(&self.held),
             Action::Write { over, record } => {
-                if self.held.as_ref().map_or(0, |held| held.1) != *over {
-                    return Said::Holds(self.held.clone());
+                if self.held.as_ref().map(|held| revision(held.1)) != *over {
+                    return holds(&self.held);
                 }
                 self.revision += 1;
                 self.held = Some((record.clone(), self.revision));
-                Said::Written(self.revision)
+                Said::Written(revision(self.revision))
             }
         }
     }
@@ -194,6 +204,17 @@ impl History {
                 node.answer = None;
             }
             3 => self.nodes[at].election.give_up(),
+            // Who leads keeps orders beside its record: that has another revision.
+            4 => {
+                let node = &self.nodes[at];
+                let led = node.election.leads(node.clock(now)).map(|(epoch, _)| epoch);
+                if node.still_until <= now
+                    && let Some(held) = self.held.as_mut().filter(|held| Some(held.0.epoch) == led)
+                {
+                    self.revision += 1;
+                    held.1 = self.revision;
+                }
+            }
             _ => {}
         }
     }
@@ -303,7 +324,7 @@ fn stands(mut election: Election, held: &Option<(Record, u64)>) -> Option<Record
         now = now.max(election.deadline().unwrap());
         match election.poll(now, 0) {
             Some(Action::Write { record, .. }) => return Some(record),
-            Some(Action::Read) => election.heard(now, Some(Said::Holds(held.clone()))),
+            Some(Action::Read) => election.heard(now, Some(holds(held))),
             None => {}
         }
     }
@@ -336,7 +357,7 @@ fn what_was_seen_is_passed_where_the_record_is_gone_or_an_old_one() {
     let knows = |epoch| {
         let mut election = Election::new(candidate(1, 1), 0);
         election.poll(Time::ZERO, 0).unwrap();
-        election.heard(Time::ZERO, Some(Said::Holds(Some((record(epoch), 9)))));
+        election.heard(Time::ZERO, Some(holds(&Some((record(epoch), 9)))));
         election
     };
     let mut told = Election::new(candidate(1, 1), 0);

@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, UPGRADE};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue, UPGRADE};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -255,7 +255,7 @@ impl Client {
         &mut self,
         method: Method,
         path: &str,
-        upgrade: bool,
+        headers: HeaderMap,
         body: Vec<u8>,
     ) -> Result<Response<hyper::body::Incoming>, ClientError> {
         if let Err(error) = self.sender.ready().await {
@@ -269,12 +269,10 @@ impl Client {
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
-        if upgrade {
-            request = request.header(CONNECTION, "upgrade").header(UPGRADE, EXCHANGE);
-        }
-        let request = request
+        let mut request = request
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| ClientError::Answer(error.to_string()))?;
+        request.headers_mut().extend(headers);
         match self.sender.send_request(request).await {
             Ok(answer) => Ok(answer),
             Err(error) => Err(self.failed(error).await),
@@ -291,7 +289,21 @@ impl Client {
         path: &str,
         body: Vec<u8>,
     ) -> Result<(StatusCode, Bytes), ClientError> {
-        let response = self.send(method, path, false, body).await?;
+        self.ask_with(method, path, HeaderMap::new(), body).await
+    }
+
+    /// The same with `headers`, which go before ours.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub async fn ask_with(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<(StatusCode, Bytes), ClientError> {
+        let response = self.send(method, path, headers, body).await?;
         let status = response.status();
         self.is_ending = response.headers().get(CONNECTION).is_some_and(|said| said == "close");
         let body = Limited::new(response.into_body(), MOST_ANSWER).collect().await;
@@ -313,7 +325,11 @@ impl Client {
     /// # Errors
     /// A broken connection, or the controller refuses.
     pub async fn exchange(mut self, path: &str) -> Result<Exchange, ClientError> {
-        let response = self.send(Method::GET, path, true, Vec::new()).await?;
+        let upgrade = HeaderMap::from_iter([
+            (CONNECTION, HeaderValue::from_static("upgrade")),
+            (UPGRADE, HeaderValue::from_static(EXCHANGE)),
+        ]);
+        let response = self.send(Method::GET, path, upgrade, Vec::new()).await?;
         let status = response.status();
         if status != StatusCode::SWITCHING_PROTOCOLS {
             let body = Limited::new(response.into_body(), MOST_ANSWER).collect().await;

@@ -74,21 +74,24 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(found)
 }
 
-fn load(files: &Files) -> Result<Loaded, TlsError> {
+/// The authorities whose certificates are in the file `ca`.
+fn roots(ca: &Path) -> Result<Arc<RootCertStore>, TlsError> {
     let mut roots = RootCertStore::empty();
-    for root in certificates(&files.ca)? {
+    for root in certificates(ca)? {
         let parsed = parse_x509_certificate(&root);
         if parsed.is_ok_and(|(_, root)| !root.is_ca()) {
-            return Err(TlsError::new(
-                &files.ca,
-                "is no authority's certificate; name the authority's",
-            ));
+            return Err(TlsError::new(ca, "is no authority's certificate; name the authority's"));
         }
-        roots.add(root).map_err(|error| TlsError::new(&files.ca, error.to_string()))?;
+        roots.add(root).map_err(|error| TlsError::new(ca, error.to_string()))?;
     }
+    Ok(Arc::new(roots))
+}
+
+fn load(files: &Files) -> Result<Loaded, TlsError> {
+    let roots = roots(&files.ca)?;
     let key = PrivateKeyDer::from_pem_file(&files.key)
         .map_err(|error| TlsError::unread(&files.key, error, "private key"))?;
-    Ok(Loaded { roots: Arc::new(roots), chain: certificates(&files.certificate)?, key })
+    Ok(Loaded { roots, chain: certificates(&files.certificate)?, key })
 }
 
 fn unpaired(files: &Files, error: &rustls::Error) -> TlsError {
@@ -237,6 +240,20 @@ pub fn client(files: &Files) -> Result<ClientConfig, TlsError> {
         .with_root_certificates(loaded.roots)
         .with_client_auth_cert(loaded.chain, loaded.key)
         .map_err(|error| unpaired(files, &error))
+}
+
+/// The end that connects and shows no certificate, to one that shows a certificate of an authority in the file `ca`.
+///
+/// # Errors
+/// A file that can't be used.
+pub fn anonymous(ca: &Path) -> Result<ClientConfig, TlsError> {
+    let config =
+        ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| TlsError::new(ca, error.to_string()))?
+            .with_root_certificates(roots(ca)?)
+            .with_no_client_auth();
+    Ok(config)
 }
 
 /// Whether peers with the same authority would take our own certificate now: its authority, its time, its purpose, and

@@ -7,7 +7,6 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Method;
-use protocol::agent::MOST_EPOCH;
 use protocol::operator::Act;
 use rustls::ClientConfig;
 use serde::Deserialize;
@@ -71,10 +70,6 @@ impl Pair {
     }
 }
 
-fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("\"{}\" is no revision", text.escape_debug()))
-}
-
 /// The answer to an action, as `/v3/kv/range` or `/v3/kv/txn` gives it.
 ///
 /// # Errors
@@ -83,20 +78,13 @@ pub fn read(body: &[u8]) -> Result<Said, String> {
     let answer: Answer = serde_json::from_slice(body)
         .map_err(|error| format!("etcd's answer can't be read: {error}"))?;
     if answer.succeeded {
-        return Ok(Said::Written(number(&answer.header.revision)?));
+        return Ok(Said::Written(answer.header.revision));
     }
     let mut ranges = answer.responses.into_iter().filter_map(|part| part.response_range);
     let held = ranges.next().map_or(answer.kvs, |range| range.kvs);
-    let Some(pair) = held.first() else { return Ok(Said::Holds(None)) };
-    let record: Record = serde_json::from_slice(&pair.value()?)
-        .map_err(|error| format!("the key of the leader holds something else: {error}"))?;
-    if record.epoch > MOST_EPOCH {
-        let epoch = record.epoch;
-        return Err(format!(
-            "the key of the leader holds epoch {epoch}, which no agent obeys: remove the key"
-        ));
-    }
-    Ok(Said::Holds(Some((record, number(&pair.mod_revision)?))))
+    let Some(pair) = held.into_iter().next() else { return Ok(Said::Holds(None, None)) };
+    let record = Record::read(&pair.value()?, "the key of the leader")?;
+    Ok(Said::Holds(Some(record), Some(pair.mod_revision)))
 }
 
 impl Etcd {
@@ -123,7 +111,8 @@ impl Etcd {
         let body = match action {
             Action::Read => self.ask("range", &json!({ "key": key })).await?,
             Action::Write { over, record } => {
-                let revision = over.to_string();
+                // etcd says of a key that isn't there that its revision is 0.
+                let revision = over.as_deref().unwrap_or("0");
                 let compare = json!({ "key": key, "target": "MOD", "result": "EQUAL", "mod_revision": revision });
                 let put = json!({ "request_put": { "key": key, "value": encoded(record) } });
                 let range = json!({ "request_range": { "key": key } });
@@ -212,6 +201,7 @@ fn encoded(record: &Record) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
+    use protocol::agent::MOST_EPOCH;
     use units::Span;
 
     use super::*;
@@ -233,16 +223,16 @@ mod tests {
         let header = json!({ "revision": "15", "raft_term": "2" });
         let written =
             json!({ "header": header, "succeeded": true, "responses": [{ "response_put": {} }] });
-        assert_eq!(said(written), Ok(Said::Written(15)));
-        let held = Ok(Said::Holds(Some((record.clone(), 12))));
+        assert_eq!(said(written), Ok(Said::Written("15".into())));
+        let held = Ok(Said::Holds(Some(record.clone()), Some("12".into())));
         let kvs = json!([pair(&encoded(&record))]);
         assert_eq!(said(json!({ "header": header, "kvs": kvs, "count": "1" })), held);
         let range = json!({ "response_range": { "header": header, "kvs": kvs } });
         assert_eq!(said(json!({ "header": header, "responses": [range] })), held);
-        assert_eq!(said(json!({ "header": header })), Ok(Said::Holds(None)));
+        assert_eq!(said(json!({ "header": header })), Ok(Said::Holds(None, None)));
         let beyond = encoded(&Record { epoch: MOST_EPOCH + 1, ..record });
         let wrong = said(json!({ "header": header, "kvs": [pair(&beyond)] })).unwrap_err();
-        assert!(wrong.contains("remove the key"), "{wrong}");
+        assert!(wrong.contains("remove the key of the leader"), "{wrong}");
         for (value, why) in [("e30=", "something else"), ("?", "no base64")] {
             let wrong = said(json!({ "header": header, "kvs": [pair(value)] })).unwrap_err();
             assert!(wrong.contains(why), "{wrong}");

@@ -43,15 +43,36 @@ pub struct Record {
     pub released: bool,
 }
 
+impl Record {
+    /// The record that `octets` of the store are; `place` is what errors call them.
+    ///
+    /// # Errors
+    /// They are none, or one of an epoch that no agent obeys.
+    pub fn read(octets: &[u8], place: &str) -> Result<Self, String> {
+        let record: Self = serde_json::from_slice(octets)
+            .map_err(|error| format!("{place} holds something else: {error}"))?;
+        if record.epoch > MOST_EPOCH {
+            let epoch = record.epoch;
+            return Err(format!(
+                "{place} holds epoch {epoch}, which no agent obeys: remove {place}"
+            ));
+        }
+        Ok(record)
+    }
+}
+
+/// By what a store tells one writing from all others. Revisions are the same or not, and in no order.
+pub type Revision = String;
+
 /// What to ask the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The record and its revision.
     Read,
-    /// To put this record in place of the one of revision `over`, 0 for none, or to say what stands there.
+    /// To put this record in place of what stands there under revision `over`, or to say what stands there.
     Write {
-        /// The revision that is replaced.
-        over: u64,
+        /// The revision that is replaced; `None`: nothing stands there.
+        over: Option<Revision>,
         /// What takes its place.
         record: Record,
     },
@@ -60,10 +81,11 @@ pub enum Action {
 /// What the store said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// The answer to a read, or to a write over what isn't there any more.
-    Holds(Option<(Record, u64)>),
+    /// The answer to a read, or to a write over what isn't there any more: the record, and the revision of what stands
+    /// there. A place for a record may stand there without one.
+    Holds(Option<Record>, Option<Revision>),
     /// It is written, under this revision.
-    Written(u64),
+    Written(Revision),
 }
 
 /// Who stands for election.
@@ -100,7 +122,7 @@ pub struct Election {
     /// The highest epoch that was seen, or that others are known to obey: none up to it is taken.
     last: u64,
     /// What the store held, its revision, and when that was seen first. `None`: not known.
-    seen: Option<(Option<Record>, u64, Time)>,
+    seen: Option<(Option<Record>, Option<Revision>, Time)>,
     office: Option<Office>,
     flight: Option<Flight>,
     next: Time,
@@ -172,7 +194,7 @@ impl Election {
             self.flight = Some(Flight::Read);
             return Some(Action::Read);
         };
-        let over = *revision;
+        let over = revision.clone();
         if let Some(office) = self.office {
             let record = self.record(office.epoch, office.since_s);
             self.flight = Some(Flight::Renew(record.clone(), now));
@@ -214,12 +236,12 @@ impl Election {
                 let (epoch, since_s) = (record.epoch, record.since_s);
                 let until = asked + lease.saturating_sub(Self::margin(lease));
                 self.pass(epoch);
-                self.seen = Some((Some(record), revision, now));
+                self.seen = Some((Some(record), Some(revision), now));
                 self.office = (now < until).then_some(Office { epoch, since_s, until });
                 self.next = asked + lease / 5;
             }
             (Some(Said::Written(revision)), Flight::Renew(record, asked)) => {
-                self.seen = Some((Some(record), revision, now));
+                self.seen = Some((Some(record), Some(revision), now));
                 // An office that has ended doesn't begin again: another may have been told so.
                 if let Some(office) = &mut self.office {
                     office.until = asked + lease.saturating_sub(Self::margin(lease));
@@ -228,9 +250,7 @@ impl Election {
                     self.next = now;
                 }
             }
-            (Some(Said::Holds(held)), _) => {
-                let (record, revision) =
-                    held.map_or((None, 0), |(record, revision)| (Some(record), revision));
+            (Some(Said::Holds(record, revision)), _) => {
                 let is_own = record.as_ref().is_some_and(|record| {
                     record.process == self.own.process
                         && self.office.is_some_and(|office| office.epoch == record.epoch)
@@ -255,7 +275,7 @@ impl Election {
                 };
             }
             (Some(Said::Written(_)), Flight::Read) | (None, _) => {
-                // That there is no record has no revision: another may have come and gone meanwhile.
+                // That nothing stands there has no revision: a record may have come and gone meanwhile.
                 self.seen.take_if(|seen| seen.0.is_none());
                 self.next = now + lease / 20;
             }
@@ -273,6 +293,6 @@ impl Election {
         let (record, over, _) = self.seen.as_ref()?;
         let own = record.as_ref().filter(|record| record.process == self.own.process)?;
         let record = Record { released: true, ..own.clone() };
-        Some(Action::Write { over: *over, record })
+        Some(Action::Write { over: over.clone(), record })
     }
 }

@@ -1,9 +1,10 @@
 //! Several controllers of which one leads: who, is agreed through a store (`docs/high-availability.md`).
 //!
-//! [`machine`] decides, [`etcd`] is the store, and [`stand`] runs the one against the other on a thread of its own,
-//! so that a turn that takes long costs nobody an office.
+//! [`machine`] decides, [`etcd`] or [`kubernetes`] is the store, and [`stand`] runs the one against the other on a
+//! thread of its own, so that a turn that takes long costs nobody an office.
 
 pub mod etcd;
+pub mod kubernetes;
 pub mod machine;
 
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use wire::tls;
 use crate::metrics::Measures;
 use crate::settings;
 use etcd::Etcd;
-use machine::{Candidate, Election, Record};
+use kubernetes::Kubernetes;
+use machine::{Action, Candidate, Election, Record, Said};
 
 /// How long one may decide: as long as the store was heard lately, or without end.
 #[derive(Clone, Debug)]
@@ -116,7 +118,7 @@ enum Word {
     /// The office of this epoch is at an end, and somebody obeys that one.
     GiveUp { epoch: u64, obeyed: u64 },
     /// The store is to be asked by this from now on.
-    Ask(Box<Etcd>),
+    Ask(Box<Store>),
     /// This one leads no more, and others need not wait.
     Release,
 }
@@ -138,7 +140,7 @@ impl Stand {
     }
 
     /// The store is asked by `store` from now on, as where there are other certificates: over new connections.
-    pub fn ask(&self, store: Etcd) {
+    pub fn ask(&self, store: Store) {
         // As above.
         let _ = self.words.send(Word::Ask(Box::new(store)));
     }
@@ -174,7 +176,7 @@ impl Shelf {
     /// # Errors
     /// The store can't be reached or holds something else, or another leads.
     pub async fn begin(&self, own: &[Act]) -> Result<Vec<Act>, String> {
-        let mut store = store(&self.wanted).map_err(|error| error.to_string())?;
+        let mut store = store(&self.wanted)?;
         if let Some(standing) = store.standing().await? {
             return Ok(standing);
         }
@@ -189,32 +191,84 @@ impl Shelf {
     pub async fn keep(&self, standing: &[Act]) -> Result<(), String> {
         // One after another: what is kept last is what stands.
         let _turn = self.turn.lock().await;
-        let mut store = store(&self.wanted).map_err(|error| error.to_string())?;
+        let mut store = store(&self.wanted)?;
         store.keep(&self.leader, standing).await
+    }
+}
+
+/// Where controllers agree on who leads, and the leader keeps its orders.
+pub enum Store {
+    /// etcd.
+    Etcd(Etcd),
+    /// A Lease of Kubernetes.
+    Kubernetes(Box<Kubernetes>),
+}
+
+impl Store {
+    /// Does what the machine wants.
+    ///
+    /// # Errors
+    /// No answer, or none that can be understood: why. It may be done all the same.
+    pub async fn act(&mut self, action: &Action) -> Result<Said, String> {
+        match self {
+            Self::Etcd(store) => store.act(action).await,
+            Self::Kubernetes(store) => store.act(action).await,
+        }
+    }
+
+    /// The orders that stand; `None`: none was ever kept.
+    ///
+    /// # Errors
+    /// As [`Store::act`].
+    pub async fn standing(&mut self) -> Result<Option<Vec<Act>>, String> {
+        match self {
+            Self::Etcd(store) => store.standing().await,
+            Self::Kubernetes(store) => store.standing().await,
+        }
+    }
+
+    /// Keeps the orders that stand, as long as `leader` leads.
+    ///
+    /// # Errors
+    /// It leads no longer, or as [`Store::act`].
+    pub async fn keep(&mut self, leader: &Record, standing: &[Act]) -> Result<(), String> {
+        match self {
+            Self::Etcd(store) => store.keep(leader, standing).await,
+            Self::Kubernetes(store) => store.keep(leader, standing).await,
+        }
     }
 }
 
 /// The store that the configuration names.
 ///
 /// # Errors
-/// The certificates can't be used.
-pub fn store(wanted: &settings::Election) -> Result<Etcd, tls::TlsError> {
-    let tls = wanted.tls.as_ref().map(tls::client).transpose()?.map(Arc::new);
+/// The certificates or the token can't be used, or what only a pod knows isn't known.
+pub fn store(wanted: &settings::Election) -> Result<Store, String> {
     // An answer may be missing twice, and there is still time for a third.
     let patience = duration(wanted.lease / 4);
-    Ok(Etcd::new(wanted.etcd.clone(), tls, wanted.prefix.clone(), patience))
+    match &wanted.store {
+        settings::Store::Etcd { members, tls, prefix } => {
+            let tls =
+                tls.as_ref().map(tls::client).transpose().map_err(|error| error.to_string())?;
+            let tls = tls.map(Arc::new);
+            Ok(Store::Etcd(Etcd::new(members.clone(), tls, prefix.clone(), patience)))
+        }
+        settings::Store::Kubernetes(wanted) => {
+            Ok(Store::Kubernetes(Box::new(Kubernetes::new(wanted, patience)?)))
+        }
+    }
 }
 
 /// Stands for election until it is released. `last` is the highest epoch that the state has.
 ///
 /// # Errors
-/// The system gives no thread or random number, or the certificates can't be used.
+/// The system gives no thread or random number, or as [`store`].
 pub fn stand(
     wanted: &settings::Election,
     last: u64,
     measures: Arc<Measures>,
 ) -> Result<Stand, String> {
-    let store = store(wanted).map_err(|error| error.to_string())?;
+    let store = store(wanted)?;
     let process =
         random().map_err(|error| format!("the system gives no random number: {error}"))?;
     let (name, address) = (wanted.name.clone(), wanted.address.to_string());
@@ -245,7 +299,7 @@ fn random() -> std::io::Result<u64> {
 
 struct Candidacy {
     election: Election,
-    store: Etcd,
+    store: Store,
     clock: Clock,
     tell: watch::Sender<Standing>,
     measures: Arc<Measures>,
@@ -363,9 +417,11 @@ mod tests {
             let wanted = settings::Election {
                 name: "c1".into(),
                 address: etcd.parse().unwrap(),
-                etcd: vec![etcd.parse().unwrap()],
-                tls: None,
-                prefix: "w/".into(),
+                store: settings::Store::Etcd {
+                    members: vec![etcd.parse().unwrap()],
+                    tls: None,
+                    prefix: "w/".into(),
+                },
                 lease: Span::from_secs(40),
             };
             let record = Record {
