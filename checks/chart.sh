@@ -42,7 +42,7 @@ definitions = json.loads(found.read_text())["$defs"]
 shutil.rmtree(to, ignore_errors=True)
 to.mkdir()
 # Only what the chart makes: each file is large.
-kinds = "ConfigMap DaemonSet NetworkPolicy PodDisruptionBudget Service ServiceAccount StatefulSet".split()
+kinds = "ConfigMap DaemonSet NetworkPolicy PodDisruptionBudget Role RoleBinding Service ServiceAccount StatefulSet".split()
 for name, definition in definitions.items():
     for of in definition.get("x-kubernetes-group-version-kind", []):
         if of["kind"] in kinds:
@@ -80,7 +80,7 @@ except ImportError: # before Python 3.11
 tools, unit = sys.argv[1:]
 allowed = set(re.search(r"^CapabilityBoundingSet=(.*)$", Path(unit).read_text(), re.M)[1].split())
 seen = 0
-for made in ("one", "several", "agents"):
+for made in ("one", "several", "lease", "agents"):
     for thing in filter(None, yaml.safe_load_all(Path(tools, f"{made}.yaml").read_text())):
         for name, text in (thing.get("data") or {}).items():
             if name.endswith(".toml") and tomllib:
@@ -99,7 +99,7 @@ PYTHON
 refused() { # WORDS, then what helm template is told
     words=$1
     shift
-    if said=$("$tools/helm" template try "$chart" "$@" 2>&1 >/dev/null); then
+    if said=$("$tools/helm" template try "$chart" --kube-version "$kubernetes" "$@" 2>&1 >/dev/null); then
         echo "chart: taken, where it should say $words: $*" >&2
         exit 1
     fi
@@ -108,7 +108,7 @@ refused() { # WORDS, then what helm template is told
     *) echo "chart: refused, and does not say $words: $said" >&2 && exit 1 ;;
     esac
 }
-refused "election.etcd" --set controller.replicas=3
+refused "election.tls.secret" --set controller.replicas=3 --set election.tls.secret=etcd-client
 refused "election.tls.secret" --set "election.etcd={https://192.0.2.1:2379}"
 refused "controller.config" --set-string 'controller.config=[tls]'
 refused "controller.config" --set-string 'controller.config=state = "/tmp"'

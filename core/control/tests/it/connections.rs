@@ -1,7 +1,7 @@
 //! What the controller makes of the connections that agents see: what the policy is told, and what is forgotten when.
 
 use crate::scripted::{
-    FLOW, FROM, NARROW, PORT, Rig, TO, config, connection, problems, space, waiting, window,
+    FLOW, FROM, NARROW, PORT, Rig, TO, config, connection, space, waiting, window,
 };
 use agent::{Actuator, Failure, Happening, Kernel, Operation};
 use model::{Declared, FlowId, JobId, Measured, Observation};

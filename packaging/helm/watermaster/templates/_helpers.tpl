@@ -54,8 +54,8 @@ helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
 {{- if and .Values.controller.enabled (regexMatch "(?m)^\\s*(\\[\\s*(listen|tls|election|log)\\b|(state|log|listen|tls|election)\\b[\\s.\\w]*=)" .Values.controller.config) -}}
 {{- fail "controller.config: state, log, [listen], [tls] and [election] are the chart's; remove them, other values set them" -}}
 {{- end -}}
-{{- if and (gt (int .Values.controller.replicas) 1) (not .Values.election.etcd) -}}
-{{- fail "controller.replicas: of several one must be elected; name the members of etcd in election.etcd, or write 1" -}}
+{{- if and (not .Values.election.etcd) .Values.election.tls.secret -}}
+{{- fail "election.tls.secret: it is for etcd; name its members in election.etcd, or leave it out" -}}
 {{- end -}}
 {{- if and (contains "https://" (join " " .Values.election.etcd)) (not .Values.election.tls.secret) -}}
 {{- fail "election.tls.secret: members of etcd with https need certificates; name the secret with ca.crt, tls.crt and tls.key" -}}
