@@ -53,12 +53,18 @@ if alive 2>/dev/null; then
     echo "images: a controller that doesn't run is alive" >&2
     exit 1
 fi
-as_its_user /usr/bin/watermaster controller --config /etc/watermaster/controller.toml &
+# Without the function: what is asked to end is the controller, not a shell around it.
+chroot --userspec=10001:10001 --groups= "$root" /usr/bin/watermaster controller --config /etc/watermaster/controller.toml &
 controller=$!
 until alive 2>/dev/null; do
     kill -0 "$controller"
     sleep 0.1
 done
 kill "$controller"
-wait "$controller"
+ended=0
+wait "$controller" || ended=$?
+[ "$ended" = 0 ] || {
+    echo "images: asked to end, the controller ends with $ended" >&2
+    exit 1
+}
 echo "images: the controller starts, answers its probe and ends"
