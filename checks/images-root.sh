@@ -56,10 +56,17 @@ fi
 # Without the function: what is asked to end is the controller, not a shell around it.
 chroot --userspec=10001:10001 --groups= "$root" /usr/bin/watermaster controller --config /etc/watermaster/controller.toml &
 controller=$!
+tries=0
 until alive 2>/dev/null; do
     kill -0 "$controller"
+    tries=$((tries + 1))
+    [ "$tries" -lt 300 ] || {
+        echo "images: the controller runs and doesn't answer its probe" >&2
+        exit 1
+    }
     sleep 0.1
 done
+as_its_user /bin/sh /etc/watermaster/given/ready.sh
 kill "$controller"
 ended=0
 wait "$controller" || ended=$?

@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 
 fn main() -> io::Result<()> {
-    const SOURCES: [&str; 4] = ["../core", "../simulate", "src", "../Cargo.lock"];
+    const SOURCES: [&str; 5] = ["../core", "../document", "../simulate", "src", "../Cargo.lock"];
     const WITHOUT: [&str; 6] = [
         "src/choice.rs",
         "src/published.rs",

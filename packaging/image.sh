@@ -13,7 +13,13 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH LC_ALL=C
 umask 022
 cargo build --profile "$profile" --locked --package watermaster
-rm -rf "$out"
+# Only what was made here goes.
+mkdir -p "$out"
+if [ -n "$(ls -A "$out")" ] && [ ! -e "$out/packages.txt" ] && [ ! -e "$out/root/usr/bin/watermaster" ]; then
+    echo "image: $out holds something else; name another by IMAGES" >&2
+    exit 2
+fi
+rm -rf "$out"/root "$out"/debs "$out"/layer.tar* "$out"/packages.txt "$out"/watermaster-*.oci.tar
 root=$out/root
 mkdir -p "$root" "$out/debs"
 

@@ -7,8 +7,12 @@ cd "$(dirname "$0")/.."
 command -v cargo-cyclonedx >/dev/null || cargo install --locked cargo-cyclonedx@0.5.9
 # It writes one beside the manifest of each crate of the workspace.
 cargo cyclonedx -qq --manifest-path cli/Cargo.toml --format json --spec-version 1.5
-mv cli/watermaster.cdx.json "$file"
-find . -path ./target -prune -o -name '*.cdx.json' -exec rm {} +
+made=$(mktemp)
+mv cli/watermaster.cdx.json "$made"
+git ls-files '*Cargo.toml' | while read -r manifest; do
+    rm -f "$(dirname "$manifest")"/watermaster*.cdx.json
+done
+mv "$made" "$file"
 # What cargo links is in it.
 cargo tree --locked --package watermaster --edges normal --prefix none --format '{p}' | python3 -c '
 import json, sys

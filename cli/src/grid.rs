@@ -25,6 +25,8 @@ pub(crate) struct Grid<'a> {
     /// Where results are kept.
     cache: Option<Cache>,
     threads: usize,
+    /// Whether runs are live.
+    in_lab: bool,
     /// Whether runs tell in words how far they are.
     pub(crate) in_words: bool,
 }
@@ -66,7 +68,7 @@ struct Open {
 impl<'a> Grid<'a> {
     pub(crate) fn new(input: &'a Input) -> Self {
         let threads = threads(input.jobs);
-        Self { input, cells: Vec::new(), cache: None, threads, in_words: false }
+        Self { input, cells: Vec::new(), cache: None, threads, in_lab: false, in_words: false }
     }
 
     /// Adds a repetition: `scenario`, which is the input's with `changes`, under the policies `shown`.
@@ -82,6 +84,7 @@ impl<'a> Grid<'a> {
         if prepared.scenario.world == World::Lab {
             // Two would compete for processors.
             self.threads = 1;
+            self.in_lab = true;
         }
         self.in_words |= prepared.has_engine();
         self.cells.push(Cell {
@@ -102,15 +105,13 @@ impl<'a> Grid<'a> {
     pub(crate) fn keep_in(&mut self, out: &Path) -> Result<(), Failure> {
         let wrong = |error| Failure::misused(format_args!("--out: {error}"));
         let cache = Cache::open(out).map_err(wrong)?;
+        if self.in_lab {
+            return Err(Failure::misused(
+                "--out: what a lab gives depends on the machine, and isn't kept; leave it out",
+            ));
+        }
         for cell in &mut self.cells {
-            let labels: Vec<&str> = cell.policies.iter().map(String::as_str).collect();
-            // Without the baseline nothing is compared with it.
-            let compared = cell.policies.contains(&cell.baseline);
-            let with = [format!("sweep, compared: {compared}")];
-            let keys = self.input.content(&cell.changes)?.keys(&labels, &cell.baseline, &with);
-            cell.keys = keys.map_err(|error| {
-                Failure::misused(format_args!("--out: a file that the scenario names: {error}"))
-            })?;
+            cell.keys = cell.keys_now(self.input)?;
             let kept: Option<Vec<Kept>> = cell.keys.iter().map(|key| cache.get(key)).collect();
             cell.known = kept.map(|kept| cell.result(kept));
         }
@@ -230,6 +231,12 @@ impl<'a> Grid<'a> {
             return Ok(Arc::clone(prepared));
         }
         let prepared = Arc::new(prepare(self.input.load(&cell.changes)?)?);
+        // It was read again: the result would be kept as that of what stood there before.
+        if self.cache.is_some() && cell.keys_now(self.input)? != cell.keys {
+            return Err(Failure::failed(
+                "the scenario, or a file that it names, has changed since the sweep began; begin it again",
+            ));
+        }
         own.prepared = Some(Arc::clone(&prepared));
         Ok(prepared)
     }
@@ -246,6 +253,18 @@ impl<'a> Grid<'a> {
 }
 
 impl Cell {
+    /// What its results are kept as, by what the files hold now.
+    fn keys_now(&self, input: &Input) -> Result<Vec<String>, Failure> {
+        let labels: Vec<&str> = self.policies.iter().map(String::as_str).collect();
+        // Without the baseline nothing is compared with it.
+        let compared = self.policies.contains(&self.baseline);
+        let with = [format!("sweep, compared: {compared}")];
+        let keys = input.content(&self.changes)?.keys(&labels, &self.baseline, &with);
+        keys.map_err(|error| {
+            Failure::misused(format_args!("--out: a file that the scenario names: {error}"))
+        })
+    }
+
     /// The result, from what was kept of its policies.
     fn result(&self, kept: Vec<Kept>) -> RunResult {
         let metrics = kept.iter().map(|own| own.metrics.clone());

@@ -1,8 +1,10 @@
 //! Files that appear whole or not at all.
 
 use std::fs::{self, File};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Why a result file couldn't be written.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +30,11 @@ where
 {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}.partial", std::process::id()));
+    // Two threads, or programs of two machines, may write the same file.
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let drawn = RandomState::new().hash_one(number);
+    name.push(format!(".{}-{drawn:016x}.partial", std::process::id()));
     let partial = path.with_file_name(name);
     let written = create(&partial, fill).and_then(|()| Ok(fs::rename(&partial, path)?));
     written.map_err(|source| {
@@ -49,4 +55,28 @@ where
     fill(&mut file).map_err(Into::into)?;
     file.into_inner().map_err(io::Error::from)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use super::*;
+
+    #[test]
+    fn many_may_write_the_same_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        write_whole(&path, |file| file.write_all(b"the same")).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read(&path).unwrap(), b"the same");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
 }

@@ -1,4 +1,4 @@
-# Whether the controller of this pod answers by its Unix socket: as the one that leads, or that another does.
+# Whether the controller of this pod answers by its Unix socket: as the one that leads, or as one that does not.
 # Kubelets have no certificate, so they can't ask by HTTP.
 said=$(watermaster order list 2>&1) && exit 0
 case $said in
