@@ -371,3 +371,19 @@ fn what_was_seen_is_passed_where_the_record_is_gone_or_an_old_one() {
     assert_eq!(stands(Election::new(candidate(1, 1), 0), &None).unwrap().epoch, 1);
     assert_eq!(stands(knows(7), &Some((record(7), 9))).unwrap().epoch, 8);
 }
+
+/// With an order a Lease gets another revision, of which the election hasn't heard.
+#[test]
+fn what_was_changed_beside_the_record_is_released_too() {
+    let at = |ms| Time::from_nanos(ms * MS);
+    let mut election = Election::new(candidate(1, 7), 0);
+    assert!(matches!(election.poll(at(0), 1), Some(Action::Read)));
+    election.heard(at(1), Some(Said::Holds(None, None)));
+    let Some(Action::Write { over: None, record }) = election.poll(at(2_001), 3) else { panic!() };
+    election.heard(at(2_002), Some(Said::Written(revision(1))));
+    let Some(Action::Write { over, record: released }) = election.release() else { panic!() };
+    assert_eq!((over, released.released), (Some(revision(1)), true));
+    election.heard(at(2_010), Some(Said::Holds(Some(record), Some(revision(2)))));
+    let again = election.release();
+    assert_eq!(again, Some(Action::Write { over: Some(revision(2)), record: released }));
+}

@@ -287,9 +287,11 @@ impl Election {
         self.office = None;
     }
 
-    /// The same for good: what to ask the store, so that others needn't wait.
+    /// The same for good: what to ask the store, so that others needn't wait. Where it says that something else
+    /// [holds](Said::Holds), as where an order was kept beside the record, it is asked again over that.
     pub fn release(&mut self) -> Option<Action> {
         self.office = None;
+        self.flight = Some(Flight::Read);
         let (record, over, _) = self.seen.as_ref()?;
         let own = record.as_ref().filter(|record| record.process == self.own.process)?;
         let record = Record { released: true, ..own.clone() };

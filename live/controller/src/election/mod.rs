@@ -331,9 +331,15 @@ impl Candidacy {
                 }
             }
         }
-        if let Some(action) = self.election.release() {
-            // Others wait as long as if it had died.
-            let _ = self.store.act(&action).await;
+        for _ in 0..2 {
+            let Some(action) = self.election.release() else { break };
+            let said = self.store.act(&action).await.ok();
+            let has_changed = matches!(said, Some(Said::Holds(..)));
+            self.election.heard(self.clock.now(), said);
+            // Else others wait as long as if it had died.
+            if !has_changed {
+                break;
+            }
         }
     }
 
