@@ -101,7 +101,7 @@ images: setup-build-images-python
 	packaging/image.sh
 	checks/images.sh
 
-## chart-check: the Helm chart by Helm's own lint, and what it makes of three files of values against Kubernetes' schemas
+## chart-check: the Helm chart by Helm's own lint, and what it makes of some files of values against Kubernetes' schemas
 chart-check: setup-python-venv-go
 	checks/chart.sh
 

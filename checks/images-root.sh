@@ -66,7 +66,7 @@ until alive 2>/dev/null; do
     }
     sleep 0.1
 done
-as_its_user /bin/sh /etc/watermaster/given/ready.sh
+as_its_user /bin/sh /etc/watermaster/given/alive.sh "this controller follows"
 kill "$controller"
 ended=0
 wait "$controller" || ended=$?

@@ -103,13 +103,13 @@ impl<'a> Grid<'a> {
 
     /// Has results kept in the folder `out`, and takes those that it has of what was added.
     pub(crate) fn keep_in(&mut self, out: &Path) -> Result<(), Failure> {
-        let wrong = |error| Failure::misused(format_args!("--out: {error}"));
-        let cache = Cache::open(out).map_err(wrong)?;
         if self.in_lab {
             return Err(Failure::misused(
                 "--out: what a lab gives depends on the machine, and isn't kept; leave it out",
             ));
         }
+        let wrong = |error| Failure::misused(format_args!("--out: {error}"));
+        let cache = Cache::open(out).map_err(wrong)?;
         for cell in &mut self.cells {
             cell.keys = cell.keys_now(self.input)?;
             let kept: Option<Vec<Kept>> = cell.keys.iter().map(|key| cache.get(key)).collect();

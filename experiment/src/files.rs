@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Why a result file couldn't be written.
 #[derive(Debug, thiserror::Error)]
@@ -31,9 +30,7 @@ where
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     // Two threads, or programs of two machines, may write the same file.
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let drawn = RandomState::new().hash_one(number);
+    let drawn = RandomState::new().hash_one(());
     name.push(format!(".{}-{drawn:016x}.partial", std::process::id()));
     let partial = path.with_file_name(name);
     let written = create(&partial, fill).and_then(|()| Ok(fs::rename(&partial, path)?));
