@@ -11,6 +11,8 @@ type Read<T> = Result<T, DocumentError>;
 
 /// Most requests of a front end.
 const MOST_REQUESTS: u32 = 1_000_000;
+/// Largest message that a key may name.
+const LARGEST: Bytes = Bytes::new(1 << 20);
 /// Longest span that a key may name.
 const LONGEST: Span = Span::from_secs(3_600);
 
@@ -36,7 +38,9 @@ pub(super) fn read(
         ),
         copies: fields.or("copies", 3, |v| v.integer(1..=16))?,
         query: fields.or("query", Bytes::new(20), size).map(octets)?,
-        order: fields.or("order", Bytes::new(20), size).map(octets)?,
+        order: fields
+            .or("order", Bytes::new(20), |v| between(v, Bytes::ZERO, LARGEST))
+            .map(octets)?,
         period: fields
             .or("period", Span::from_millis(10), |v| between(v, Span::from_micros(10), LONGEST))?,
         overload: fields.optional("overload", overload)?,
@@ -67,7 +71,7 @@ fn death(value: &Value<'_>) -> Read<Death> {
 }
 
 fn size(value: &Value<'_>) -> Read<Bytes> {
-    between(value, Bytes::new(1), Bytes::new(1 << 20))
+    between(value, Bytes::new(1), LARGEST)
 }
 
 /// An amount already checked to fit.

@@ -223,6 +223,26 @@ fn hubs_are_told_of_their_speeds_by_messages() {
     assert!(took(&far, "bare") > took(&runs, "bare"));
 }
 
+/// `tree` is here `sicc` without speed control: what free orders say is obeyed all the same.
+#[test]
+fn orders_without_octets_are_no_messages_and_are_obeyed() {
+    let off = ["policy.tree.hubs=100", "policy.tree.speed=false"];
+    let free = ["workload.order=\"0 B\"", "workload.period=\"200 us\""];
+    let runs = outcomes(&[&off[..], &free].concat());
+    let of = |label: &str| &runs.iter().find(|(name, _)| name == label).unwrap().1;
+    let front = read(&[]).unwrap().topology.node_named("h0").unwrap();
+    for (label, outcome) in &runs {
+        is_whole(label, outcome, 3, 300);
+        // All that the front end sends names objects, in 20 B each.
+        let mut told = outcome.flows.iter().filter(|flow| flow.src == front);
+        assert!(
+            told.all(|flow| flow.size.get() > 0 && flow.size.get().is_multiple_of(20)),
+            "{label}"
+        );
+    }
+    assert_ne!(of("sicc").completions, of("tree").completions, "speeds are told");
+}
+
 #[test]
 fn scenarios_that_cannot_work_are_refused() {
     for (change, message) in [

@@ -141,7 +141,8 @@ impl Fronts {
         self.begin(done.asker, actions);
     }
 
-    /// Sends a message of so many octets, when its server can; what stays on a host arrives at once.
+    /// Sends a message of so many octets, when its server can; what stays on a host arrives at once,
+    /// and what has no octets: an order that costs nothing.
     fn send<W: Streams>(
         &mut self,
         ends: (NodeId, NodeId),
@@ -149,7 +150,7 @@ impl Fronts {
         message: Message,
         actions: &mut Actions<'_, W>,
     ) -> Result<(), W::Error> {
-        if ends.0 == ends.1 {
+        if ends.0 == ends.1 || size == Bytes::ZERO {
             return self.deliver(message, actions);
         }
         let now = actions.now();

@@ -37,7 +37,7 @@ pub struct Gather {
     pub copies: u32,
     /// Octets by which a query names an object.
     pub query: u32,
-    /// Octets by which a hub is told its speed or its parent.
+    /// Octets by which a hub is told its speed or its parent; of none it is told at once.
     pub order: u32,
     /// Time between two samples that a front end takes of hubs and switch.
     pub period: Span,
