@@ -102,7 +102,7 @@ impl Reproduction {
         }
     }
 
-    /// The page about one text: each of its figures.
+    /// The page about one text: how many, what was found, and each of its figures.
     pub fn text_markdown(&self, text: &str, command: &str) -> String {
         let mut page = format!(
             "# {text}: published figures, and ours\n\n\
@@ -115,6 +115,11 @@ impl Reproduction {
             page += QUICK.trim_end();
             page += "\n";
         }
+        page += &format!("\n{}\n", self.counts_of(text));
+        let more = self.words(text).1.trim_end();
+        if !more.is_empty() {
+            page += &format!("\n## What was found\n\n{more}\n");
+        }
         let figures = || self.figures.iter().filter(|figure| figure.text == text);
         for figure in figures() {
             page += &section(figure);
@@ -126,7 +131,14 @@ impl Reproduction {
         page
     }
 
-    /// A line on a text: its figures by verdict, and its most important values by verdict.
+    /// What was found of a text, in a maintainer's words: the first paragraph, for the page about all
+    /// texts, and the others, for its own.
+    fn words(&self, text: &str) -> (&str, &str) {
+        let all = self.found.get(text).map_or("", String::as_str);
+        all.split_once("\n\n").unwrap_or((all, ""))
+    }
+
+    /// A text on the page about all of them: its figures by verdict, what was found, and a picture.
     fn found(&self, text: &str) -> String {
         let figures: Vec<_> = self.counted().filter(|figure| figure.text == text).collect();
         let by = |verdict: Verdict| {
@@ -136,11 +148,21 @@ impl Reproduction {
                 .then(|| format!("**{}** {}", verdict.name(), numbers.join(", ")))
         };
         let found: Vec<String> = Verdict::ALL.into_iter().filter_map(by).collect();
-        let again = self.figures.iter().filter(|f| f.text == text && f.same_values_as.is_some());
-        let again: Vec<&str> = again.map(|figure| figure.number.as_str()).collect();
-        let values: Vec<_> = figures.iter().flat_map(|figure| &figure.measures).collect();
-        let (rules, values): (Vec<&Measure>, Vec<_>) =
-            values.into_iter().partition(|measure| measure.published.is_by_rule());
+        let judged = if found.is_empty() { "none was judged".to_owned() } else { found.join("; ") };
+        let words = self.words(text).0.lines().map(|line| format!("  {line}\n"));
+        format!("* [{text}](results/{text}.md), figures: {judged}.\n")
+            + &words.collect::<String>()
+            + &self.picture(text).map_or_else(String::new, |(figure, _)| {
+                format!("\n  ![Figure {} of {text}](results/{text}.svg)\n\n", figure.number)
+            })
+    }
+
+    /// How many of a text's values have which verdict, in a line.
+    fn counts_of(&self, text: &str) -> String {
+        let figures = self.counted().filter(|figure| figure.text == text);
+        let (rules, values): (Vec<&Measure>, Vec<_>) = figures
+            .flat_map(|figure| &figure.measures)
+            .partition(|measure| measure.published.is_by_rule());
         let (numbers, orders): (Vec<&Measure>, Vec<_>) =
             values.into_iter().partition(|measure| measure.published.claim.size().is_some());
         let count = |all: &[&Measure], verdict| all.iter().filter(|m| m.verdict == verdict).count();
@@ -152,15 +174,7 @@ impl Reproduction {
                 count(all, Verdict::Differs)
             )
         };
-        let words = self.found.get(text).map_or_else(String::new, |words| {
-            words.lines().map(|line| format!("  {line}\n")).collect()
-        });
-        let mut line = format!(
-            "* [{text}](results/{text}.md), figures: {}.\n  Of {} published numbers {}.",
-            if found.is_empty() { "none was judged".to_owned() } else { found.join("; ") },
-            numbers.len(),
-            counted(&numbers),
-        );
+        let mut line = format!("Of {} published numbers {}.", numbers.len(), counted(&numbers));
         if !orders.is_empty() {
             line += &format!(
                 " Orders without a number: {}, of which {} hold in direction, {} differ.",
@@ -176,15 +190,13 @@ impl Reproduction {
                 counted(&rules)
             );
         }
+        let again = self.figures.iter().filter(|f| f.text == text && f.same_values_as.is_some());
+        let again: Vec<&str> = again.map(|figure| figure.number.as_str()).collect();
         if !again.is_empty() {
             line +=
                 &format!(" Judged again from other input, and not counted: {}.", again.join(", "));
         }
-        line + "\n"
-            + &words
-            + &self.picture(text).map_or_else(String::new, |(figure, _)| {
-                format!("\n  ![Figure {} of {text}](results/{text}.svg)\n\n", figure.number)
-            })
+        line
     }
 
     /// The number of figures and values by verdict.
@@ -243,6 +255,15 @@ fn listed<'a>(
     list
 }
 
+/// The value that alone makes a figure differ, and of how many.
+fn decides_alone(figure: &FigureResult) -> Option<(&str, usize)> {
+    let published: Vec<&Measure> =
+        figure.measures.iter().filter(|measure| !measure.published.is_by_rule()).collect();
+    let mut differ = published.iter().filter(|measure| measure.verdict == Verdict::Differs);
+    let alone = differ.next().filter(|_| differ.next().is_none() && published.len() > 1)?;
+    Some((alone.name.as_str(), published.len()))
+}
+
 fn section(figure: &FigureResult) -> String {
     let title = figure.panels.first().map_or("", |panel| panel.title.as_str());
     let mut page = format!(
@@ -252,6 +273,9 @@ fn section(figure: &FigureResult) -> String {
         cell(title),
         figure.verdict_name()
     );
+    if let Some((alone, of)) = decides_alone(figure) {
+        page += &format!(", by one alone of its {of} published values: {}", cell(alone));
+    }
     let mut sources: Vec<&str> = figure.panels.iter().map(|panel| panel.source.as_str()).collect();
     sources.dedup();
     for source in sources {

@@ -65,7 +65,8 @@ pub struct Plan {
     pub figures: Vec<FigurePlan>,
     /// All runs.
     pub units: Vec<Unit>,
-    /// What was found, by text: the file `found.txt` beside its scenarios.
+    /// What was found, by text: the file `found.txt` beside its scenarios. The first paragraph is for the
+    /// page about all texts, the others for its own.
     pub found: BTreeMap<String, String>,
 }
 

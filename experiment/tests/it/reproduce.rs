@@ -134,7 +134,8 @@ fn a_figure_is_judged_at_its_points_and_as_a_whole() {
     let desk = Desk::new();
     desk.scenario("axis", AXIS);
     desk.scenario("curves", CURVES);
-    fs::write(desk.0.path().join("scenarios/text/found.txt"), "In words.\n").unwrap();
+    let found = "In words.\n\nMore of it,\nand more.\n\nTo the end.\n";
+    fs::write(desk.0.path().join("scenarios/text/found.txt"), found).unwrap();
     let plan = desk.plan(&Selection::default());
     let names: Vec<&str> = plan.figures.iter().map(|figure| figure.number.as_str()).collect();
     assert_eq!(names, ["9", "10"], "as numbers, not as texts");
@@ -189,16 +190,23 @@ fn a_figure_is_judged_at_its_points_and_as_a_whole() {
         markdown.contains("| text | 10 | tcp fct_mean_s at 1 | 8.50 ms ± 1.00 ms | "),
         "{markdown}"
     );
-    let found = "* [text](results/text.md), figures: **differs** 10.\n  Of 3 published numbers 2 hold, 0 hold in direction, 1 differ.\n  In words.\n";
+    let found = "* [text](results/text.md), figures: **differs** 10.\n  In words.\n\n  ![";
     assert!(markdown.contains(found) && !markdown.contains("Nothing makes"), "{markdown}");
+    for words in ["More of it", "To the end", "published numbers 2"] {
+        assert!(!markdown.contains(words), "{words} is for the text's own page\n{markdown}");
+    }
     let page = desk.0.path().join("results.md");
     reproduction.write_markdown(&page, "watermaster reproduce").unwrap();
     assert_eq!(fs::read_to_string(&page).unwrap(), markdown);
     let own = fs::read_to_string(desk.0.path().join("results/text.md")).unwrap();
-    assert!(
-        own.contains("## text 9: curves") && own.contains("Nothing makes it five times"),
-        "{own}"
-    );
+    for words in [
+        "there is no row.\n\nOf 3 published numbers 2 hold, 0 hold in direction, 1 differ.\n\n\
+         ## What was found\n\nMore of it,\nand more.\n\nTo the end.\n\n## text 9: curves",
+        "\n\n**differs**, by one alone of its 3 published values: tcp fct_mean_s at 2 · A text",
+    ] {
+        assert!(own.contains(words), "no {words} in\n{own}");
+    }
+    assert!(own.contains("Nothing makes it five times") && !own.contains("In words."), "{own}");
     assert!(markdown.contains("![Figure 10 of text](results/text.svg)"), "{markdown}");
     let picture = fs::read_to_string(desk.0.path().join("results/text.svg")).unwrap();
     assert!(picture.starts_with("<svg xmlns") && picture.contains(">tcp</text>"), "{picture}");
