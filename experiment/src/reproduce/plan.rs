@@ -307,8 +307,13 @@ impl Plan {
                 }
                 let set = series.set.iter().chain(&value.set).cloned().collect();
                 let seeds = choice.seeds.min(series.seeds);
-                let series = Series { set, seeds, policies: policies.clone(), ..series.clone() };
-                let points = self.points(&series, &judged)?;
+                let series = Series { set, seeds, ..series.clone() };
+                let mut points = Vec::new();
+                for point in &judged {
+                    let policies = needed_at(point.first(), &open, &readings, scenario);
+                    let series = Series { policies, ..series.clone() };
+                    points.extend(self.points(&series, &[*point])?);
+                }
                 plan.add(value.clone(), &points, |one| choice.read(value, one));
                 for (of, reading) in &readings {
                     plan.add(value.read_as(reading), &points, |one| {
@@ -394,6 +399,27 @@ fn policies_of(published: &[&Published], scenario: &Scenario) -> Vec<String> {
         scenario.baseline == *label || published.iter().any(of)
     };
     scenario.labels().filter(needs).map(str::to_owned).collect()
+}
+
+/// Of the policies of `published` those without which what is said of the point `at`, or of the whole axis,
+/// can't be judged, also as `readings` have it.
+fn needed_at(
+    at: Option<&Setting>,
+    published: &[&Published],
+    readings: &[(&Choice, &Tried)],
+    scenario: &Scenario,
+) -> Vec<String> {
+    let here = |p: &&Published| p.at.is_none() || p.at.as_ref() == at;
+    let own: Vec<&Published> = published.iter().copied().filter(here).collect();
+    let mut read: Vec<Published> = Vec::new();
+    for one in &own {
+        read.extend(readings.iter().filter_map(|(of, reading)| of.read(reading, one)));
+    }
+    let all: Vec<&Published> = own.into_iter().chain(&read).collect();
+    let of_all_points = policies_of(published, scenario);
+    let mut needed = policies_of(&all, scenario);
+    needed.retain(|label| of_all_points.contains(label));
+    needed
 }
 
 impl Selection {

@@ -341,6 +341,28 @@ fn a_choice_of_one_policy_runs_that_one_and_the_baseline() {
 }
 
 #[test]
+fn at_a_point_a_choice_runs_those_that_are_judged_there() {
+    let desk = Desk::new();
+    let here = AXIS.replace("value = 1\n", "value = 1\nat = 2\n");
+    desk.scenario("axis", &format!("{here}{OPEN}"));
+    let plan = desk.plan(&Selection::default());
+    for points in &plan.figures[0].panels[0].choices[0].tried {
+        let runs = points.iter().map(|point| &plan.units[point.units[0]].runs);
+        let labels: Vec<Vec<&str>> =
+            runs.map(|runs| runs.iter().map(|run| run.policy.as_str()).collect()).collect();
+        assert_eq!(labels, [vec!["tcp"], vec!["tcp", "fifo"]]);
+    }
+    let (results, runs) = desk.count(&plan);
+    assert_eq!(runs, 4 * 2 + 2 * 2 * (1 + 2), "what stands under both, each value under three");
+    let figure = Reproduction::new(&plan, &results, false).figures.remove(0);
+    for tried in &figure.choices[0].tried {
+        let all = tried.measures.iter();
+        let told = all.filter(|one| one.ours.is_some() && one.same_seeds.is_some()).count();
+        assert_eq!((tried.measures.len(), told), (3, 3), "{}", tried.name);
+    }
+}
+
+#[test]
 fn figures_share_runs_and_panels_share_a_figure() {
     let desk = Desk::new();
     desk.scenario(
