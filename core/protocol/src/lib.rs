@@ -9,6 +9,7 @@
 //! - [`translate`]: what a world's applications tell a policy, in these messages.
 //! - [`operator`]: what operators order.
 //! - [`agent`]: what agents report, and what they are told to do.
+//! - [`kubernetes`]: how Kubernetes calls things.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ pub mod agent;
 pub mod application;
 pub mod backoff;
 pub mod client;
+pub mod kubernetes;
 pub mod operator;
 pub mod translate;
 
