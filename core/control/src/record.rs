@@ -720,6 +720,10 @@ impl Coded for Process {
                 out.push(1);
                 path.write(out);
             }
+            Self::Pod(name) => {
+                out.push(2);
+                name.write(out);
+            }
         }
     }
 
@@ -727,6 +731,7 @@ impl Coded for Process {
         Some(match from.byte()? {
             0 => Self::Pid(Coded::read(from)?),
             1 => Self::Cgroup(Coded::read(from)?),
+            2 => Self::Pod(Coded::read(from)?),
             _ => return None,
         })
     }

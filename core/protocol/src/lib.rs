@@ -41,6 +41,8 @@ pub enum Process {
     Pid(u32),
     /// A control group (version 2) and those below it, by its path from the root of their file system.
     Cgroup(String),
+    /// A pod of Kubernetes, as `namespace/name`. Agents that know the pods of their node tell it of each connection.
+    Pod(String),
 }
 
 /// Who has the ends of a connection; nothing: anybody.
