@@ -204,6 +204,14 @@ impl ApiServer {
         Ok((status, answer))
     }
 
+    /// What is at `path`.
+    ///
+    /// # Errors
+    /// As [`ApiServer::ask`].
+    pub async fn get(&mut self, path: &str) -> Result<(StatusCode, Bytes), String> {
+        self.ask(Method::GET, path, "application/json", String::new()).await
+    }
+
     /// What a refusal of `what` says, and what to do: `remedy`, where it isn't the token that is wrong.
     pub fn refused(&self, what: &str, status: StatusCode, body: &[u8], remedy: &str) -> String {
         let said = serde_json::from_slice(body).map_or_else(
