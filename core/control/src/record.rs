@@ -28,7 +28,7 @@ pub use crate::judged::{Fnv, Judged};
 use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
 /// How every part begins; the version of the form is the last byte.
-pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x11";
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x12";
 
 /// The longest content of a record, in bytes.
 const LONGEST: usize = 64 << 20;
