@@ -42,7 +42,7 @@ definitions = json.loads(found.read_text())["$defs"]
 shutil.rmtree(to, ignore_errors=True)
 to.mkdir()
 # Only what the chart makes: each file is large.
-kinds = "ConfigMap DaemonSet NetworkPolicy PodDisruptionBudget Role RoleBinding Service ServiceAccount StatefulSet".split()
+kinds = "ClusterRole ClusterRoleBinding ConfigMap DaemonSet NetworkPolicy PodDisruptionBudget Role RoleBinding Service ServiceAccount StatefulSet".split()
 for name, definition in definitions.items():
     for of in definition.get("x-kubernetes-group-version-kind", []):
         if of["kind"] in kinds:
@@ -113,6 +113,7 @@ refused "election.tls.secret" --set "election.etcd={https://192.0.2.1:2379}"
 refused "controller.config" --set-string 'controller.config=[tls]'
 refused "controller.config" --set-string 'controller.config=state = "/tmp"'
 refused "agent.config" --set-string 'agent.config=name = "a"'
+refused "agent.config" --set-string 'agent.config=kubernetes.node = "a"'
 refused "agent.controllers" --set controller.enabled=false
 refused "agent.tls" --set agent.tls.secret=
 refused "replica" --set controller.replica=2

@@ -250,6 +250,11 @@ fn flow(explanation: &Value) -> String {
             out += &format!("  and {} more\n", carriers.len() - SHOWN);
         }
     }
+    let pods = ["source_pod", "destination_pod"].map(|key| flow[key].as_str());
+    if pods.iter().any(Option::is_some) {
+        let [source, destination] = pods.map(|pod| pod.unwrap_or("-"));
+        out += &format!("  pods: {source} -> {destination}\n");
+    }
     let limit = |key: &str| match flow[key].as_u64() {
         Some(bps) => super::rate_of(bps),
         None => "no limit".to_owned(),
@@ -356,6 +361,18 @@ mod tests {
         assert!(said.ends_with(cut), "{said}");
         let whole = job(&found(0));
         assert!(whole.contains("flows: 2\n") && !whole.contains("left out"), "{whole}");
+    }
+
+    #[test]
+    fn pods_are_told_where_an_agent_knows_one() {
+        let said = |source: Option<&str>, destination: Option<&str>| {
+            flow(&json!({ "flow": { "source_pod": source, "destination_pod": destination } }))
+        };
+        let both = said(Some("default/mapper-0"), Some("default/reducer-0"));
+        assert!(both.contains("  pods: default/mapper-0 -> default/reducer-0\n"), "{both}");
+        let one = said(None, Some("default/reducer-0"));
+        assert!(one.contains("  pods: - -> default/reducer-0\n"), "{one}");
+        assert!(!said(None, None).contains("pods:"));
     }
 
     #[test]

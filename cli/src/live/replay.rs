@@ -403,6 +403,7 @@ fn process(process: &Process) -> String {
     match process {
         Process::Pid(pid) => format!("process {pid}"),
         Process::Cgroup(path) => format!("control group {path}"),
+        Process::Pod(name) => format!("pod {name}"),
     }
 }
 

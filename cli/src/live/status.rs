@@ -78,7 +78,7 @@ pub(super) fn page(status: &Value) -> String {
         }),
     );
     out += &table(
-        &["agent", "hosts", "paced", "unseen", "unconfirmed"],
+        &["agent", "hosts", "paced", "unseen", "unconfirmed", "pods"],
         list(status, "agents").iter().map(|agent| {
             let hosts: Vec<&str> = list(agent, "hosts").iter().filter_map(Value::as_str).collect();
             vec![
@@ -87,6 +87,7 @@ pub(super) fn page(status: &Value) -> String {
                 number(&agent["paced"]),
                 number(&agent["unseen"]),
                 number(&agent["unconfirmed"]),
+                number(&agent["pods"]),
             ]
         }),
     );
@@ -164,6 +165,14 @@ mod tests {
         assert!(agent(true, 0).contains("nothing: it left in order"));
         assert!(agent(false, 0).contains("nothing: no lease of its lasts"));
         assert!(!page(&json!({})).contains("former agent"));
+    }
+
+    #[test]
+    fn pods_that_agents_told_of_are_counted() {
+        let agent = json!({ "identity": "a", "hosts": ["h"], "paced": 1, "unseen": 2, "unconfirmed": 3, "pods": 4 });
+        let page = page(&json!({ "agents": [agent] }));
+        let cells = page.lines().last().unwrap().split_whitespace();
+        assert_eq!(cells.collect::<Vec<_>>(), ["a", "h", "1", "2", "3", "4"]);
     }
 
     /// No limit is no rate of zero: nothing is blocked.

@@ -691,7 +691,7 @@ fn parts<T>(all: impl IntoIterator<Item = T>, processes: impl Fn(&T) -> &[Proces
         let named = processes(&each).iter().map(|process| match process {
             Process::Pid(_) => OCTETS,
             // Each of its octets may be escaped.
-            Process::Cgroup(path) => OCTETS + 2 * path.len(),
+            Process::Cgroup(name) | Process::Pod(name) => OCTETS + 2 * name.len(),
         });
         let own = OCTETS_CONNECTION + named.sum::<usize>();
         let has_room =

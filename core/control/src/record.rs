@@ -28,7 +28,7 @@ pub use crate::judged::{Fnv, Judged};
 use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
 /// How every part begins; the version of the form is the last byte.
-pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x11";
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x12";
 
 /// The longest content of a record, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -720,6 +720,10 @@ impl Coded for Process {
                 out.push(1);
                 path.write(out);
             }
+            Self::Pod(name) => {
+                out.push(2);
+                name.write(out);
+            }
         }
     }
 
@@ -727,6 +731,7 @@ impl Coded for Process {
         Some(match from.byte()? {
             0 => Self::Pid(Coded::read(from)?),
             1 => Self::Cgroup(Coded::read(from)?),
+            2 => Self::Pod(Coded::read(from)?),
             _ => return None,
         })
     }

@@ -85,6 +85,8 @@ pub struct AgentStatus {
     pub unseen: usize,
     /// Rates of connections, and ends of such, that it has not confirmed yet.
     pub unconfirmed: u64,
+    /// Pods of Kubernetes that have connections, of those that it told of lately.
+    pub pods: usize,
     /// When it reported last.
     pub heard_ns: Time,
 }
@@ -196,6 +198,10 @@ pub struct FlowStatus {
     pub connection: Connection,
     /// The connections that carry it: itself, or those that agents saw where a port was not known.
     pub carriers: Vec<Connection>,
+    /// The pod of Kubernetes where its data comes from, as `namespace/name`; nothing where no agent tells.
+    pub source_pod: Option<String>,
+    /// The pod where its data goes to, likewise.
+    pub destination_pod: Option<String>,
     /// What is wanted, by the policy or less by an operator: frame bytes in bit/s; nothing: no limit.
     pub intended_bps: Option<Rate>,
     /// The limit that is confirmed to stand, over all its connections; nothing while one of them has none.

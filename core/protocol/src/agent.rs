@@ -147,7 +147,7 @@ pub struct ConnectionReport {
     pub in_flight_bytes: Bytes,
     /// Smoothed round-trip time.
     pub rtt_ns: Span,
-    /// Who has its source, of those that the controller asked for.
+    /// Who has its source: of those that the controller asked for, and its pod, asked for or not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<Process>,
 }
@@ -161,8 +161,8 @@ pub struct EndedConnection {
     pub connection: Connection,
     /// Payload that left since it began, whether or not it was acknowledged; what was sent again counts once.
     pub sent_bytes: Bytes,
-    /// Control groups that its source was made in, of those that the controller asked for. A process by its number is
-    /// not among them: it may be gone.
+    /// Control groups that its source was made in, of those that the controller asked for, and its pod, asked for or
+    /// not. A process by its number is not among them: it may be gone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<Process>,
 }

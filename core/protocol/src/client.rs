@@ -704,7 +704,7 @@ fn most_octets(declaration: &Declaration) -> usize {
             let ends = [&processes.source, &processes.destination].into_iter().flatten();
             let processes = ends.map(|process| match process {
                 Process::Pid(_) => 64,
-                Process::Cgroup(path) => 64 + text(path),
+                Process::Cgroup(name) | Process::Pod(name) => 64 + text(name),
             });
             text(flow) + processes.sum::<usize>()
         }

@@ -9,6 +9,7 @@
 //! - [`translate`]: what a world's applications tell a policy, in these messages.
 //! - [`operator`]: what operators order.
 //! - [`agent`]: what agents report, and what they are told to do.
+//! - [`kubernetes`]: how Kubernetes calls things.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ pub mod agent;
 pub mod application;
 pub mod backoff;
 pub mod client;
+pub mod kubernetes;
 pub mod operator;
 pub mod translate;
 
@@ -39,6 +41,8 @@ pub enum Process {
     Pid(u32),
     /// A control group (version 2) and those below it, by its path from the root of their file system.
     Cgroup(String),
+    /// A pod of Kubernetes, as `namespace/name`. Agents that know the pods of their node tell it of each connection.
+    Pod(String),
 }
 
 /// Who has the ends of a connection; nothing: anybody.

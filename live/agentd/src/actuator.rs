@@ -14,6 +14,7 @@ use units::{Bytes, Span, Time};
 
 use crate::StartError;
 use crate::delay::Delays;
+use crate::pods::Pods;
 use crate::settings::{Interface, Settings};
 
 /// What to do about a namespace that was left out, or is gone.
@@ -32,6 +33,7 @@ pub struct Actuator {
     /// By [`PortNumber`].
     ports: Vec<Interface>,
     delays: Option<Delays>,
+    pods: Option<Pods>,
     /// Whether the log says that a process's sockets aren't shown.
     hidden: bool,
     /// How much of what each port had to tell the log says was lost.
@@ -124,6 +126,12 @@ impl Actuator {
     /// Something isn't there, or what the kernel doesn't give. Nothing is left behind.
     pub fn start(settings: &Settings) -> Result<Self, StartError> {
         let namespaces = namespaces(settings)?;
+        let follow = |wanted| {
+            let file = settings.file.clone();
+            Pods::follow(wanted, kernel::unified_mount()?)
+                .map_err(|reason| StartError::Kubernetes { file, reason })
+        };
+        let pods = settings.kubernetes.as_ref().map(follow).transpose()?;
         let pacer = Pacer::start(&settings.pacer).map_err(|error| unfit(settings, error))?;
         let (room, limits) = (pacer.room(), settings.pacer.limits);
         if room != limits {
@@ -139,8 +147,8 @@ impl Actuator {
         let ports = settings.ports.clone();
         let (lost, delays) = (vec![0; ports.len()], Delays::wanted());
         let (gone, left_out) = (vec![false; namespaces.len()], settings.left_out.clone());
-        let switch = None;
-        Ok(Self { pacer, switch, namespaces, gone, left_out, ports, delays, hidden: false, lost })
+        let (switch, hidden) = (None, false);
+        Ok(Self { pacer, switch, namespaces, gone, left_out, ports, delays, pods, hidden, lost })
     }
 
     /// Takes over the connections that exist, and makes the interfaces ports.
@@ -330,6 +338,18 @@ impl Actuator {
         looked_for
     }
 
+    /// Looks up the pods of control groups; what says then which pod one is of.
+    fn pods_of(
+        &mut self,
+        groups: impl Iterator<Item = u64> + Clone,
+    ) -> impl Fn(u64) -> Option<Process> {
+        if let Some(pods) = &mut self.pods {
+            pods.look_up(groups);
+        }
+        let pods = self.pods.as_ref();
+        move |group| Some(Process::Pod(pods?.of(group)?.to_owned()))
+    }
+
     /// Says what ports had to tell and found no room for since this was asked last.
     fn tell_losses(&mut self) -> Result<(), Error> {
         let Some(switch) = &mut self.switch else { return Ok(()) };
@@ -411,6 +431,7 @@ impl agent::Actuator for Actuator {
         self.tell_losses().map_err(|error| error.to_string())?;
         let looked_for = self.look_for(processes.iter());
         let found = self.pacer.statistics(&self.namespaces).map_err(|error| error.to_string())?;
+        let pod_of = self.pods_of(found.iter().map(|each| each.cgroup));
         let reports = found.iter().map(|each| ConnectionReport {
             connection: each.connection,
             delivered_bytes: each.delivered,
@@ -421,6 +442,7 @@ impl agent::Actuator for Actuator {
                 .iter()
                 .filter(|(_, sockets)| sockets.have(each))
                 .map(|(process, _)| (*process).clone())
+                .chain(pod_of(each.cgroup))
                 .collect(),
         });
         Ok(reports.collect())
@@ -431,6 +453,7 @@ impl agent::Actuator for Actuator {
         let (ended, lost) = ended?;
         let groups = processes.iter().filter(|process| matches!(process, Process::Cgroup(_)));
         let looked_for = if ended.is_empty() { Vec::new() } else { self.look_for(groups) };
+        let pod_of = self.pods_of(ended.iter().map(|each| each.cgroup));
         let connections = ended.iter().map(|each| EndedConnection {
             connection: each.connection,
             sent_bytes: each.sent,
@@ -438,6 +461,7 @@ impl agent::Actuator for Actuator {
                 .iter()
                 .filter(|(_, sockets)| sockets.had(each))
                 .map(|(process, _)| (*process).clone())
+                .chain(pod_of(each.cgroup))
                 .collect(),
         });
         Ok(agent::Ended { connections: connections.collect(), lost })
@@ -674,6 +698,29 @@ mod tests {
         assert_eq!((delivered - 1, unsent), (there, written - there), "{rests:?}");
         assert!(there > 0 && unsent > there, "{rests:?}");
         assert_eq!(rests.processes, own);
+        actuator.stop();
+    }
+
+    #[tokio::test]
+    async fn samples_and_endings_tell_the_pod_of_a_control_group() {
+        let Some(rig) = Rig::new() else { return };
+        let mut actuator = attached(&rig);
+        let (connection, mut sender, receiver) = rig.connect();
+        let group = actuator.pacer.statistics(&actuator.namespaces).unwrap()[0].cgroup;
+        actuator.pods = Some(Pods::of_group(group, "default/a"));
+        let (pod, own) = (Process::Pod("default/a".into()), Process::Pid(std::process::id()));
+        let sampled = actuator.sample(std::slice::from_ref(&own)).unwrap();
+        let ours = sampled.iter().find(|report| report.connection == connection).unwrap();
+        assert_eq!(ours.processes, [own, pod.clone()]);
+        sender.write_all(&[1]).unwrap();
+        drop((sender, receiver));
+        let mut ended = Vec::new();
+        assert!(eventually(|| {
+            ended.extend(actuator.ended(&[]).unwrap().connections);
+            ended.iter().any(|ended| ended.connection == connection)
+        }));
+        let ours = ended.iter().find(|ended| ended.connection == connection).unwrap();
+        assert_eq!(ours.processes, [pod]);
         actuator.stop();
     }
 

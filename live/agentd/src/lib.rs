@@ -9,6 +9,7 @@ mod actuator;
 mod delay;
 mod host;
 mod outgoing;
+pub mod pods;
 mod reload;
 #[cfg(test)]
 mod rig;
@@ -69,6 +70,14 @@ pub enum StartError {
         /// What to do.
         remedy: &'static str,
     },
+    /// It isn't known whom to ask for the pods of the node, or for which node.
+    #[error("{file}: {reason}")]
+    Kubernetes {
+        /// The configuration.
+        file: String,
+        /// What is missing, and the remedy.
+        reason: String,
+    },
     /// The certificates.
     #[error(transparent)]
     Tls(#[from] tls::TlsError),
@@ -90,6 +99,10 @@ pub fn check(path: &Path) -> Result<(), StartError> {
     settings.tls.as_ref().map(tls::client).transpose()?;
     if let Some(files) = &settings.tls {
         tls::check(files, Role::Agent, Some(&settings.name))?;
+    }
+    if let Some(wanted) = &settings.kubernetes {
+        let file = settings.file.clone();
+        pods::check(wanted).map_err(|reason| StartError::Kubernetes { file, reason })?;
     }
     actuator::namespaces(&settings).map(drop)
 }

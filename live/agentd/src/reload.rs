@@ -9,7 +9,7 @@ use wire::identity::Role;
 use wire::tls::{self, Files, TlsError};
 
 use crate::StartError;
-use crate::settings::{Acting, Interface, Settings};
+use crate::settings::{Acting, Interface, Kubernetes, Settings};
 
 /// The certificates that it connects with; none where no `[tls]` names them.
 #[derive(Default)]
@@ -35,6 +35,7 @@ impl Certificates {
 pub struct Kept {
     name: String,
     log_json: bool,
+    kubernetes: Option<Kubernetes>,
     pacer: kernel::PacerOptions,
     hosts: Vec<Acting>,
     ports: Vec<Interface>,
@@ -49,6 +50,7 @@ impl Kept {
             controllers: _,
             tls: _,
             log_json,
+            kubernetes,
             pacer,
             openings: _,
             hosts,
@@ -59,6 +61,7 @@ impl Kept {
         Self {
             name: name.clone(),
             log_json: *log_json,
+            kubernetes: kubernetes.clone(),
             pacer: pacer.clone(),
             hosts: hosts.clone(),
             ports: ports.clone(),
@@ -72,6 +75,7 @@ impl Kept {
             // Others know it by its certificate.
             ("name (controller and [tls] go with it)", self.name != fresh.name),
             ("log", self.log_json != fresh.log_json),
+            ("[kubernetes]", self.kubernetes != fresh.kubernetes),
             ("cgroup", pacer.cgroup != other.cgroup),
             ("pins", pacer.pins != other.pins),
             ("limits", pacer.limits != other.limits),

@@ -9,8 +9,10 @@ use document::topology::buffer;
 use document::{Document, DocumentError};
 use model::Buffer;
 use protocol::agent::Host;
+use protocol::kubernetes::is_object;
 use units::{Bytes, Rate};
 use wire::controllers::Controllers;
+use wire::kubernetes::Access;
 use wire::{settings, tls};
 
 use crate::outgoing::SEEN;
@@ -34,6 +36,8 @@ pub struct Settings {
     pub tls: Option<tls::Files>,
     /// Logs as JSON instead of text.
     pub log_json: bool,
+    /// Whom it asks for the pods of its node, if anybody.
+    pub kubernetes: Option<Kubernetes>,
     /// Whose connections, and where what survives is kept.
     pub pacer: kernel::PacerOptions,
     /// So many connections that ports see open and close are told in a second.
@@ -44,6 +48,15 @@ pub struct Settings {
     pub left_out: BTreeSet<String>,
     /// The interfaces that it acts at.
     pub ports: Vec<Interface>,
+}
+
+/// Where an agent hears of the pods of its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kubernetes {
+    /// What the cluster calls the node; `None`: as `NODE_NAME` in the environment says.
+    pub node: Option<String>,
+    /// The way to the API server.
+    pub access: Access,
 }
 
 /// A host that an agent acts for.
@@ -97,6 +110,7 @@ impl Settings {
         let controllers = settings::controllers(&value, tls.is_some())?;
         let formats = [("text", false), ("json", true)];
         let log_json = root.or("log", false, |v| v.choice(&formats))?;
+        let kubernetes = root.optional("kubernetes", |value| read_kubernetes(value, folder))?;
         let pacer = read_pacer(&mut root, &name)?;
         let openings = root.or("openings_per_second", SEEN, |v| v.integer(1..=1_000_000))?;
         let hosts = root.need("host", "a [[host]] table")?;
@@ -117,8 +131,19 @@ impl Settings {
         let ports = ports.collect::<Read<_>>()?;
         root.done()?;
         let file = file.to_owned();
-        let left_out = BTreeSet::new();
-        Ok(Self { file, name, controllers, tls, log_json, pacer, openings, hosts, left_out, ports })
+        Ok(Self {
+            file,
+            name,
+            controllers,
+            tls,
+            log_json,
+            kubernetes,
+            pacer,
+            openings,
+            hosts,
+            left_out: BTreeSet::new(),
+            ports,
+        })
     }
 }
 
@@ -131,6 +156,17 @@ fn read_pacer(root: &mut Fields<'_>, name: &str) -> Read<kernel::PacerOptions> {
         limits: root.or("limits", default.limits, |v| v.integer(1..=1 << 24))?,
         ..default
     })
+}
+
+fn read_kubernetes(value: &Value<'_>, folder: &Path) -> Read<Kubernetes> {
+    let mut fields = value.fields()?;
+    let access = Access::read(&mut fields, folder)?;
+    let node = fields.optional("node", |value| match value.text()? {
+        text if is_object(text) => Ok(text.to_owned()),
+        _ => Err(value.error("is no node of Kubernetes; use small letters, digits, - and .")),
+    })?;
+    fields.done()?;
+    Ok(Kubernetes { node, access })
 }
 
 fn read_host<'a>(
@@ -232,6 +268,38 @@ mod tests {
                  interface = \"e1\"\nrate = \"1 Gbit/s\"\nbuffer = \"100 packets\"\nclasses = {classes}\n"
             ));
             assert!(said.starts_with(&format!("a.toml:{wrong}")), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_way_to_the_pods_of_the_node_is_that_of_every_pod_unless_it_is_named() {
+        let read = |table: &str| {
+            let text = format!(
+                "name = \"a\"\ncontroller = \"http://127.0.0.1:1\"\n[[host]]\nname = \"h1\"\naddresses = []\n{table}"
+            );
+            let read = Settings::read("a.toml", &text, Path::new("/f"));
+            read.map(|settings| settings.kubernetes).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(""), Ok(None));
+        let account = Path::new(wire::kubernetes::SERVICE_ACCOUNT);
+        let (token, ca) = (account.join("token"), account.join("ca.crt"));
+        let usual = Kubernetes { node: None, access: Access { address: None, token, ca } };
+        assert_eq!(read("[kubernetes]\n"), Ok(Some(usual)));
+        let all = "[kubernetes]\nnode = \"node-1.example\"\naddress = \"http://127.0.0.1:8001\"\ntoken = \"token\"\n\
+                   ca = \"/ca.crt\"\n";
+        let access = Access {
+            address: Some("http://127.0.0.1:8001".parse().unwrap()),
+            token: PathBuf::from("/f/token"),
+            ca: PathBuf::from("/ca.crt"),
+        };
+        assert_eq!(read(all), Ok(Some(Kubernetes { node: Some("node-1.example".into()), access })));
+        for (field, wrong) in [
+            ("node = \"a&watch=1\"", "kubernetes.node: is no node of Kubernetes"),
+            ("address = \"http://10.0.0.1:80\"", "kubernetes.address: would show the token"),
+            ("name = \"a\"", "kubernetes.name: unknown key"),
+        ] {
+            let said = read(&format!("[kubernetes]\n{field}\n")).unwrap_err();
+            assert!(said.contains(wrong), "{said}");
         }
     }
 

@@ -15,9 +15,11 @@ use document::fields::{Fields, Once, Value, between};
 use document::{Document, DocumentError, policies, topology};
 use model::{NodeKind, Topology};
 use policy::{Messages, Parameters};
+use protocol::kubernetes::is_object;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use units::{Bytes, Span};
 use wire::client::Address;
+use wire::kubernetes::Access;
 use wire::tls;
 
 type Read<T> = Result<T, DocumentError>;
@@ -145,16 +147,9 @@ pub struct Kubernetes {
     pub name: String,
     /// Its namespace; `None`: that of this pod.
     pub namespace: Option<String>,
-    /// The API server; `None`: as the environment of this pod names it.
-    pub address: Option<Address>,
-    /// The file of the token that is shown.
-    pub token: PathBuf,
-    /// The file of the authority that the API server's certificate is of.
-    pub ca: PathBuf,
+    /// The way to the API server.
+    pub access: Access,
 }
-
-/// Where a pod finds the token, the authority and the namespace of its service account.
-pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 impl Settings {
     /// What this changes of a controller that runs; `policy` is the one that decides there.
@@ -599,41 +594,11 @@ fn read_kubernetes(value: &Value<'_>, folder: &Path) -> Read<Kubernetes> {
         text if is_object(text) => Ok(text.to_owned()),
         _ => Err(value.error("is no name in Kubernetes; use small letters, digits, - and .")),
     };
-    let address = fields.optional("address", |value| {
-        let address = read_address(value)?;
-        let is_safe = match &address {
-            Address::Tls(_) | Address::Unix(_) => true,
-            // A proxy of this machine, such as `kubectl proxy`.
-            Address::Tcp(at) => at.parse::<SocketAddr>().is_ok_and(|at| at.ip().is_loopback()),
-        };
-        if is_safe {
-            Ok(address)
-        } else {
-            Err(value.error("would show the token to others; write https://HOST:PORT"))
-        }
-    })?;
-    let account = Path::new(SERVICE_ACCOUNT);
-    let mut file = |key| -> Read<PathBuf> {
-        let path = fields.optional(key, |value| value.path(folder))?;
-        Ok(path.unwrap_or_else(|| account.join(if key == "ca" { "ca.crt" } else { key })))
-    };
-    let (token, ca) = (file("token")?, file("ca")?);
+    let access = Access::read(&mut fields, folder)?;
     let namespace = fields.optional("namespace", named)?;
     let name = fields.or("name", "watermaster".to_owned(), named)?;
     fields.done()?;
-    Ok(Kubernetes { name, namespace, address, token, ca })
-}
-
-/// Whether Kubernetes calls objects so: a DNS subdomain.
-pub(crate) fn is_object(name: &str) -> bool {
-    let is_known = |octet: u8| matches!(octet, b'a'..=b'z' | b'0'..=b'9' | b'-');
-    let is_label = |label: &str| {
-        !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label.bytes().all(is_known)
-    };
-    name.len() <= 253 && name.split('.').all(is_label)
+    Ok(Kubernetes { name, namespace, access })
 }
 
 fn read_address(value: &Value<'_>) -> Read<Address> {
@@ -759,13 +724,15 @@ mod tests {
             let read = Settings::read("c.toml", &text, Path::new("/f"));
             read.map(|settings| settings.election.unwrap().store).map_err(|error| error.to_string())
         };
-        let account = Path::new(SERVICE_ACCOUNT);
+        let account = Path::new(wire::kubernetes::SERVICE_ACCOUNT);
         let usual = Kubernetes {
             name: "watermaster".to_owned(),
             namespace: None,
-            address: None,
-            token: account.join("token"),
-            ca: account.join("ca.crt"),
+            access: Access {
+                address: None,
+                token: account.join("token"),
+                ca: account.join("ca.crt"),
+            },
         };
         assert_eq!(read("kubernetes = {}"), Ok(Store::Kubernetes(usual)));
         let all = "[election.kubernetes]\nname = \"wm.a\"\nnamespace = \"traffic\"\n\
@@ -773,9 +740,11 @@ mod tests {
         let named = Kubernetes {
             name: "wm.a".to_owned(),
             namespace: Some("traffic".to_owned()),
-            address: Some(Address::Tls("[fd00::1]:6443".to_owned())),
-            token: PathBuf::from("/f/token"),
-            ca: PathBuf::from("/f/ca.crt"),
+            access: Access {
+                address: Some(Address::Tls("[fd00::1]:6443".to_owned())),
+                token: PathBuf::from("/f/token"),
+                ca: PathBuf::from("/f/ca.crt"),
+            },
         };
         assert_eq!(read(all), Ok(Store::Kubernetes(named)));
         let etcd = "etcd = [\"http://10.0.0.1:2379\"]";

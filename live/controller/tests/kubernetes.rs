@@ -30,6 +30,7 @@ use units::{Span, Time};
 use wire::certs;
 use wire::client::{Address, Client};
 use wire::identity::{Identity, Role};
+use wire::kubernetes::Access;
 
 /// A quarter of it is how long an answer is waited for.
 const LEASE: Span = Span::from_secs(40);
@@ -235,9 +236,11 @@ impl World {
         let lease_of = settings::Kubernetes {
             name: "wm".into(),
             namespace: Some("traffic".into()),
-            address: Some(self.address.clone()),
-            token: self.path("token"),
-            ca: self.path("ca.crt"),
+            access: Access {
+                address: Some(self.address.clone()),
+                token: self.path("token"),
+                ca: self.path("ca.crt"),
+            },
         };
         let election = settings::Election {
             name: "c1".into(),
@@ -595,16 +598,16 @@ async fn the_api_server_is_known_by_its_authority() {
         }
     });
     let (mut wanted, mut of) = world.wanted(LEASE);
-    of.address = Some(format!("https://{at}").parse().unwrap());
+    of.access.address = Some(format!("https://{at}").parse().unwrap());
     // The authority is renewed in its file, too.
-    std::fs::copy(others.join("ca.crt"), &of.ca).unwrap();
+    std::fs::copy(others.join("ca.crt"), &of.access.ca).unwrap();
     wanted.store = settings::Store::Kubernetes(of.clone());
     let mut store = election::store(&wanted).unwrap();
     let said = store.act(&Action::Read).await.unwrap_err();
     assert!(said.contains("certificate"), "{said}");
-    std::fs::copy(ours.join("ca.crt"), &of.ca).unwrap();
+    std::fs::copy(ours.join("ca.crt"), &of.access.ca).unwrap();
     assert_eq!(store.act(&Action::Read).await, Ok(Said::Holds(None, None)));
-    std::fs::remove_file(&of.ca).unwrap();
+    std::fs::remove_file(&of.access.ca).unwrap();
     let said = election::store(&wanted).map(drop).unwrap_err();
     assert!(said.contains("ca.crt"), "{said}");
 }

@@ -23,7 +23,7 @@ use tokio_rustls::TlsConnector;
 use crate::tls::{distrust, why_lost};
 use crate::{EXCHANGE, Stream};
 
-/// Longest answer that is read, in octets.
+/// Longest answer that is read, in octets, unless somebody says otherwise.
 const MOST_ANSWER: usize = 64 << 20;
 /// How long a connection may take to be made.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -206,6 +206,8 @@ pub struct Client {
     /// What becomes of the connection, until somebody asks.
     connection: Option<JoinHandle<hyper::Result<()>>>,
     address: Address,
+    /// Most octets of an answer that are read.
+    most: usize,
     /// The other end has said that it will close it.
     is_ending: bool,
 }
@@ -222,7 +224,14 @@ impl Client {
         let stream = connect(address, tls).await?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         let connection = Some(tokio::spawn(connection.with_upgrades()));
-        Ok(Self { sender, connection, address: address.clone(), is_ending: false })
+        let (address, most) = (address.clone(), MOST_ANSWER);
+        Ok(Self { sender, connection, address, most, is_ending: false })
+    }
+
+    /// The same, for which longer answers than so many octets are errors.
+    #[must_use]
+    pub fn reads_at_most(self, most: usize) -> Self {
+        Self { most, ..self }
     }
 
     /// What a request that met `error` says.
@@ -306,7 +315,7 @@ impl Client {
         let response = self.send(method, path, headers, body).await?;
         let status = response.status();
         self.is_ending = response.headers().get(CONNECTION).is_some_and(|said| said == "close");
-        let body = Limited::new(response.into_body(), MOST_ANSWER).collect().await;
+        let body = Limited::new(response.into_body(), self.most).collect().await;
         let body = body.map_err(|error| ClientError::Answer(error.to_string()))?;
         Ok((status, body.to_bytes()))
     }

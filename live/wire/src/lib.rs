@@ -5,6 +5,7 @@
 //! - [`controllers`] finds the one that leads, of several;
 //! - [`settings`] reads where controllers are and which certificates to show;
 //! - [`delivery`] brings an application's declarations to a controller;
+//! - [`kubernetes`] asks the API server of Kubernetes, as a pod does;
 //! - [`lines`] reads and writes lines of JSON on a connection that both ends write to;
 //! - [`clock`] is the one clock: monotonic.
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@ pub mod clock;
 pub mod controllers;
 pub mod delivery;
 pub mod identity;
+pub mod kubernetes;
 pub mod lines;
 pub mod settings;
 pub mod tls;

@@ -380,6 +380,11 @@ export interface components {
              */
             paced: number;
             /**
+             * Format: uint
+             * @description Pods of Kubernetes that have connections, of those that it told of lately.
+             */
+            pods: number;
+            /**
              * Format: uint64
              * @description Rates of connections, and ends of such, that it has not confirmed yet.
              */
@@ -682,7 +687,7 @@ export interface components {
              * @description What is on its way.
              */
             in_flight_bytes: number;
-            /** @description Who has its source, of those that the controller asked for. */
+            /** @description Who has its source: of those that the controller asked for, and its pod, asked for or not. */
             processes?: components["schemas"]["Process"][];
             /**
              * Format: uint64
@@ -837,8 +842,8 @@ export interface components {
             /** @description The connection. */
             connection: components["schemas"]["Connection"];
             /**
-             * @description Control groups that its source was made in, of those that the controller asked for. A process by its number is
-             *     not among them: it may be gone.
+             * @description Control groups that its source was made in, of those that the controller asked for, and its pod, asked for or
+             *     not. A process by its number is not among them: it may be gone.
              */
             processes?: components["schemas"]["Process"][];
             /**
@@ -918,6 +923,8 @@ export interface components {
              * @description What has reached its receiver, payload.
              */
             delivered_bytes: number;
+            /** @description The pod where its data goes to, likewise. */
+            destination_pod: string | null;
             /**
              * Format: uint64
              * @description The limit that is confirmed to stand, over all its connections; nothing while one of them has none.
@@ -939,6 +946,8 @@ export interface components {
              * @description What was measured between the last two reports, payload; nothing where the last is old.
              */
             measured_bps: number | null;
+            /** @description The pod of Kubernetes where its data comes from, as `namespace/name`; nothing where no agent tells. */
+            source_pod: string | null;
         };
         /** @description An agent that acted for hosts for which none acts now. */
         FormerAgentStatus: {
@@ -1300,6 +1309,8 @@ export interface components {
             pid: number;
         } | {
             cgroup: string;
+        } | {
+            pod: string;
         };
         /** @description Who has the ends of a connection; nothing: anybody. */
         Processes: {

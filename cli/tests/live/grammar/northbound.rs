@@ -43,8 +43,9 @@ pub fn connection(draw: &mut Draw) -> Connection {
 }
 
 pub fn process(draw: &mut Draw) -> Process {
-    match draw.below(3) {
+    match draw.below(4) {
         0 => Process::Pid(draw.small(5)),
+        1 => Process::Pod(draw.of(&["default/a", "default/b", "default"]).to_owned()),
         _ => Process::Cgroup(draw.of(&["/", "/a", "/a/b", "/tenant"]).to_owned()),
     }
 }

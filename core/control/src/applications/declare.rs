@@ -11,6 +11,7 @@ use core::net::{IpAddr, SocketAddr};
 use model::{Declared, FlowId, JobId, NodeId, NodeKind, StreamSample, TaskId, Terms};
 use protocol::agent::MOST_IDENTIFIED;
 use protocol::application::{Declaration, Portion, StreamReport};
+use protocol::kubernetes::is_pod;
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Span};
 
@@ -454,7 +455,7 @@ impl Registry {
         let named = [(src, &source), (dst, &destination)];
         for (host, process) in named {
             let is_new = process.as_ref().is_some_and(|p| self.processes.number(host, p).is_none());
-            if !is_new {
+            if !is_new || matches!(process, Some(Process::Pod(_))) {
                 continue;
             }
             let hosts = beside(host);
@@ -492,7 +493,8 @@ impl Registry {
         }
     }
 
-    /// What is to be looked for at these hosts: control groups of tenants, and what flows name, with its number.
+    /// What is to be looked for at these hosts: control groups of tenants, and what flows name, with its number. Of pods
+    /// agents tell without being asked.
     fn to_identify(
         &self,
         view: &View,
@@ -502,6 +504,7 @@ impl Registry {
             let groups = self.tenants.groups_at(view.node_name(*host)).cloned();
             let groups = groups.map(|group| (None, Process::Cgroup(group)));
             let named = self.processes.of(*host);
+            let named = named.filter(|(_, process)| !matches!(process, Process::Pod(_)));
             groups.chain(named.map(|(number, process)| (Some(number), process.clone())))
         })
     }
@@ -587,10 +590,13 @@ fn check_name(cx: &Context, field: &'static str, name: &str) -> Result<(), Refus
 fn check_process(field: &'static str, process: Option<&Process>) -> Result<(), Refusal> {
     let path = match process {
         Some(Process::Cgroup(path)) => path,
+        Some(Process::Pod(name)) if !is_pod(name) => {
+            return Err(refuse(field, "is no pod of Kubernetes; write namespace/name".into()));
+        }
         Some(Process::Pid(0)) => {
             return Err(refuse(field, "no process has the number 0; name another".into()));
         }
-        Some(Process::Pid(_)) | None => return Ok(()),
+        Some(Process::Pid(_) | Process::Pod(_)) | None => return Ok(()),
     };
     wrong_cgroup(path).map_or(Ok(()), |reason| Err(refuse(field, reason)))
 }

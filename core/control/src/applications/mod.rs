@@ -5,6 +5,7 @@ pub(crate) mod declare;
 pub(crate) mod joins;
 pub(crate) mod ledger;
 pub(crate) mod owners;
+pub(crate) mod pods;
 pub(crate) mod registry;
 pub(crate) mod selector;
 mod sharing;

@@ -18,6 +18,7 @@ use crate::applications::application::{Application, ApplicationId, Applications}
 use crate::applications::joins::Joins;
 use crate::applications::ledger::{Ledger, Share};
 use crate::applications::owners::Owners;
+use crate::applications::pods::Pods;
 use crate::applications::selector::{ProcessId, Processes, Selector};
 use crate::applications::sharing::Sharing;
 use crate::applications::tenants::Tenants;
@@ -274,6 +275,7 @@ pub(crate) struct Registry {
     pub(crate) processes: Processes,
     pub(crate) tenants: Tenants,
     pub(crate) owners: Owners,
+    pub(crate) pods: Pods,
     pub(crate) ledger: Ledger,
     /// Flows that the policy isn't told of.
     pub(crate) parked: usize,

@@ -112,7 +112,7 @@ impl Tenants {
         let groups = self.groups.get(host)?;
         let paths = processes.iter().filter_map(|process| match process {
             Process::Cgroup(path) => Some((path.len(), groups.get(path)?)),
-            Process::Pid(_) => None,
+            Process::Pid(_) | Process::Pod(_) => None,
         });
         paths.max_by_key(|(length, _)| *length).map(|(_, owner)| owner)
     }

@@ -91,6 +91,7 @@ impl Answers<'_> {
     /// How everything stands.
     pub fn status(&self) -> Status {
         let unseen = self.unseen();
+        let pods = self.registry.pods.by_host(|address| self.view.host_at(address));
         Status {
             epoch: self.context.epoch,
             since_ns: self.since,
@@ -117,6 +118,7 @@ impl Answers<'_> {
                         .count(),
                     unseen: agent.grants.keys().filter(|c| unseen.contains_key(c)).count(),
                     unconfirmed: agent.unconfirmed() as u64,
+                    pods: agent.hosts.iter().filter_map(|host| pods.get(host)).sum(),
                     heard_ns: agent.heard,
                 })
                 .collect(),
@@ -506,12 +508,18 @@ impl Answers<'_> {
 
     fn flow_status(&self, id: FlowId, flow: &Flow) -> FlowStatus {
         let [application, job, name] = self.registry.name_of(flow);
+        let carriers: Vec<Connection> = self.registry.carriers(&flow.selector).collect();
+        let pods = &self.registry.pods;
+        let source_pod = carriers.iter().find_map(|of| pods.at_source(of)).map(String::from);
+        let destination_pod = carriers.iter().find_map(|of| pods.at_destination(of));
         FlowStatus {
             application,
             job,
             flow: name,
             connection: flow.selector.connection,
-            carriers: self.registry.carriers(&flow.selector).collect(),
+            carriers,
+            source_pod,
+            destination_pod: destination_pod.map(String::from),
             intended_bps: self.intended(id, flow),
             enforced_bps: self.enforced(flow),
             failed: self.failure(id, flow),

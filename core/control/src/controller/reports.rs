@@ -7,10 +7,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use model::{Declared, FlowId, LinkId, Measured, NodeId, Severity, StreamSample};
-use protocol::Connection;
 use protocol::agent::{
     Capability, Command, ConnectionReport, EndedConnection, Host, MOST_EPOCH, PortCount, Report,
 };
+use protocol::kubernetes::is_pod;
+use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span, Time};
 
 use super::Controller;
@@ -439,7 +440,8 @@ impl Controller {
             if self.view.host_at(report.connection.source.ip()).is_none() {
                 continue;
             }
-            if let Err(refusal) = self.check_own(channel, &report.connection) {
+            let check = self.check_own(channel, &report.connection);
+            if let Err(refusal) = check.and_then(|()| check_pods(&report.processes)) {
                 self.agents.note_refused(channel, now, &refusal);
                 refused = Some(refusal);
                 continue;
@@ -448,6 +450,7 @@ impl Controller {
             let ends = self.view.ends(&report.connection);
             self.note_holders(report);
             self.note_owner(report);
+            self.note_pod(report);
             self.registry.hear_back(&self.context, &report.connection);
             // What began since the sample before has delivered nothing before; of others nobody knows.
             let is_new = self.agents.sampled_before(channel, sampled);
@@ -504,7 +507,8 @@ impl Controller {
             if self.view.host_at(connection.source.ip()).is_none() {
                 continue;
             }
-            if let Err(refusal) = self.check_own(channel, connection) {
+            let check = self.check_own(channel, connection);
+            if let Err(refusal) = check.and_then(|()| check_pods(processes)) {
                 self.agents.note_refused(channel, now, &refusal);
                 refused = Some(refusal);
                 continue;
@@ -521,7 +525,7 @@ impl Controller {
             if self.registry.joins.holders(connection).is_empty() {
                 self.note_holders(&report);
             }
-            if !processes.is_empty() {
+            if processes.iter().any(|process| !matches!(process, Process::Pod(_))) {
                 self.note_owner(&report);
             }
             let is_new = self.agents.sampled_before(channel, sampled);
@@ -545,6 +549,7 @@ impl Controller {
             self.registry.ledger.close(&connection);
             self.registry.joins.hold(&self.context, connection, Vec::new());
             self.registry.owners.note(&self.context, connection, None);
+            self.registry.pods.note(&self.context, connection, None);
             self.park_over(&connection);
             self.part(&connection);
         }
@@ -621,6 +626,7 @@ impl Controller {
         }
         self.park_unseen(&hosts);
         self.registry.owners.sweep(&self.context);
+        self.registry.pods.sweep(&self.context);
         self.registry.ledger.sweep(&self.context);
     }
 
@@ -767,6 +773,16 @@ fn shown(name: &str) -> &str {
 fn check_ports(connection: &Connection) -> Result<(), Refusal> {
     let refuse = |why| Refusal { field: "connection", reason: String::from(why), busy: false };
     connection.limitable().map_err(refuse)
+}
+
+/// What a pod is called is shown to people.
+fn check_pods(processes: &[Process]) -> Result<(), Refusal> {
+    let is_wrong = |process: &Process| matches!(process, Process::Pod(name) if !is_pod(name));
+    if processes.iter().any(is_wrong) {
+        let reason = "names a pod as Kubernetes names none; write namespace/name".into();
+        return Err(Refusal { field: "connections.processes", reason, busy: false });
+    }
+    Ok(())
 }
 
 /// No other controller is believed to have started so many times more often: one start a second takes 136 years.

@@ -6,8 +6,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use model::{Declared, FlowId, Measured, NodeId};
-use protocol::Connection;
 use protocol::agent::ConnectionReport;
+use protocol::{Connection, Process};
 use units::{Bytes, Rate, Time};
 
 use super::Controller;
@@ -29,6 +29,15 @@ impl Controller {
                 self.disown(id);
             }
         }
+    }
+
+    /// Takes in which pod has the source of a reported connection.
+    pub(super) fn note_pod(&mut self, report: &ConnectionReport) {
+        let pod = report.processes.iter().find_map(|process| match process {
+            Process::Pod(name) => Some(name.as_str()),
+            Process::Pid(_) | Process::Cgroup(_) => None,
+        });
+        self.registry.pods.note(&self.context, report.connection, pod);
     }
 
     /// Ends a flow whose connection is another application's.

@@ -109,7 +109,8 @@ fn name(flow: u64) -> String {
 fn process() -> impl Strategy<Value = Process> {
     let path = prop_oneof![Just("/a"), Just("/a/b"), Just("..")];
     let group = path.prop_map(|path| Process::Cgroup(path.into()));
-    prop_oneof![(0_u32..3).prop_map(Process::Pid), group]
+    let pod = prop_oneof![Just("a/b"), Just("a/\u{1b}")].prop_map(|pod| Process::Pod(pod.into()));
+    prop_oneof![(0_u32..3).prop_map(Process::Pid), group, pod]
 }
 
 fn processes() -> impl Strategy<Value = Processes> {

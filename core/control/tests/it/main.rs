@@ -18,6 +18,7 @@ mod limits;
 mod meters;
 mod orders;
 mod parts;
+mod pods;
 mod ports;
 mod prepared;
 mod processes;

@@ -505,7 +505,7 @@ fn the_form_is_bound_to_its_version() {
     let [.., version] = *record::MAGIC;
     assert_eq!(
         (version, format!("{:016x}", sum.0)),
-        (17, "d6dc992a5360dc49".into()),
+        (18, "b08bc355ca84fa0a".into()),
         "the form has changed: raise the version in MAGIC, then write both here"
     );
 }
@@ -608,7 +608,7 @@ fn reports() -> Vec<Report> {
         unsent_bytes: Bytes::new(2),
         in_flight_bytes: Bytes::new(3),
         rtt_ns: Span::from_nanos(4),
-        processes: vec![Process::Pid(6)],
+        processes: vec![Process::Pid(6), Process::Pod("a/b".into())],
     };
     let processes = vec![Process::Cgroup("/a".into())];
     let ended = EndedConnection { connection, sent_bytes: Bytes::new(1), processes };

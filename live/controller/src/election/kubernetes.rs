@@ -3,26 +3,20 @@
 //! (`docs/decisions/a-lease-is-patched.md`).
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use hyper::{HeaderMap, Method, StatusCode};
+use hyper::{Method, StatusCode};
+use protocol::kubernetes::is_object;
 use protocol::operator::Act;
-use rustls::ClientConfig;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
-use tokio::time::timeout;
-use wire::client::{Address, Client, ClientError};
-use wire::tls;
+use wire::kubernetes::{ApiServer, SERVICE_ACCOUNT, in_time, line, plain};
 
 use super::machine::{Action, Record, Revision, Said};
-use crate::settings::{self, SERVICE_ACCOUNT};
+use crate::settings;
 
 /// The annotation that holds the leader's record.
 const LEADER: &str = "watermaster/leader";
@@ -31,21 +25,18 @@ const ORDERS: &str = "watermaster/orders";
 /// Most octets of the orders that stand. Kubernetes takes 256 KiB of annotations, keys and values
 /// (`TotalAnnotationSizeLimitB`); the rest is for the record, and for annotations of others.
 const MOST_ORDERS: usize = 240 << 10;
-/// Most octets that are read of a token or a namespace.
-const MOST_LINE: u64 = 64 << 10;
+/// Most octets of an answer: more than Kubernetes keeps of an object.
+const MOST_ANSWER: usize = 4 << 20;
 /// How often an order is tried: the leader writes its record meanwhile, and answers are lost.
 const TRIES: usize = 4;
 
 /// A Lease, by the API server.
 pub struct Kubernetes {
-    address: Address,
+    server: ApiServer,
     namespace: String,
     name: String,
-    token: PathBuf,
-    ca: PathBuf,
     /// How long the API server may take for what is wanted.
     patience: Duration,
-    client: Option<Client>,
     /// What stood there when it was heard last.
     seen: Option<Lease>,
 }
@@ -81,12 +72,6 @@ struct Spec {
     lease_transitions: Option<i32>,
 }
 
-/// What the API server says where it says no.
-#[derive(Deserialize)]
-struct Status {
-    message: String,
-}
-
 /// The Lease that the API server answers with.
 ///
 /// # Errors
@@ -113,11 +98,6 @@ pub fn read(body: &[u8]) -> Result<Lease, String> {
     }
     let transitions = object.spec.lease_transitions.unwrap_or(0);
     Ok(Lease { revision, record, orders: annotations.remove(ORDERS), transitions })
-}
-
-/// A text of others, as a line of ours may have it.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect()
 }
 
 /// What the machine is told of a Lease.
@@ -150,154 +130,59 @@ fn written(since: Duration) -> Option<String> {
     Some(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z"))
 }
 
-/// The API server, as the environment of a pod names it.
-fn in_cluster(variable: impl Fn(&str) -> Option<String>) -> Result<Address, String> {
-    let names = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT_HTTPS"];
-    let [Some(host), Some(port)] = names.map(variable) else {
-        return Err(format!(
-            "kubernetes.address is missing, and without {} this is no pod; write \"https://HOST:PORT\"",
-            names.join(" and ")
-        ));
-    };
-    let host = if host.contains(':') { format!("[{host}]") } else { host };
-    format!("https://{host}:{port}").parse().map_err(|error: ClientError| error.to_string())
-}
-
-/// The line that a file holds; `key` is what names another file.
-fn line(file: &Path, key: &str) -> Result<String, String> {
-    let mut text = String::new();
-    let read = File::open(file).and_then(|file| file.take(MOST_LINE).read_to_string(&mut text));
-    let wrong = |why: &str| format!("{}: {why}; write kubernetes.{key}", file.display());
-    read.map_err(|error| wrong(&error.to_string()))?;
-    match text.trim() {
-        "" => Err(wrong("is empty")),
-        line => Ok(line.to_owned()),
-    }
-}
-
-/// What is answered within `patience`.
-async fn in_time<T>(
-    patience: Duration,
-    answer: impl Future<Output = Result<T, String>>,
-) -> Result<T, String> {
-    let late = || format!("no answer of the API server within {} ms", patience.as_millis());
-    timeout(patience, answer).await.unwrap_or_else(|_| Err(late()))
-}
-
 impl Kubernetes {
     /// Asks the API server about the Lease that is `wanted`.
     ///
     /// # Errors
     /// This is no pod, and what isn't configured isn't known; or a file can't be used.
     pub fn new(wanted: &settings::Kubernetes, patience: Duration) -> Result<Self, String> {
-        let address = match &wanted.address {
-            Some(address) => address.clone(),
-            None => in_cluster(|name| std::env::var(name).ok())?,
-        };
+        let server = ApiServer::new(&wanted.access, MOST_ANSWER)?;
         let namespace = match &wanted.namespace {
             Some(namespace) => namespace.clone(),
             None => line(&Path::new(SERVICE_ACCOUNT).join("namespace"), "namespace")?,
         };
         // It becomes part of a path.
-        if !settings::is_object(&namespace) {
+        if !is_object(&namespace) {
             let namespace = plain(&namespace);
             return Err(format!("\"{namespace}\" is no namespace; write kubernetes.namespace"));
         }
-        let found = Self {
-            address,
-            namespace,
-            name: wanted.name.clone(),
-            token: wanted.token.clone(),
-            ca: wanted.ca.clone(),
-            patience,
-            client: None,
-            seen: None,
-        };
         // What can't be used is told at once.
-        found.headers("application/json")?;
-        found.trusted()?;
-        Ok(found)
+        server.check()?;
+        Ok(Self { server, namespace, name: wanted.name.clone(), patience, seen: None })
     }
 
-    /// What says who asks. The token is read each time: it is renewed in its file.
-    fn headers(&self, content: &'static str) -> Result<HeaderMap, String> {
-        let token = line(&self.token, "token")?;
-        let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
-            format!("{}: holds no token; write kubernetes.token", self.token.display())
-        })?;
-        bearer.set_sensitive(true);
-        let content = HeaderValue::from_static(content);
-        Ok(HeaderMap::from_iter([(AUTHORIZATION, bearer), (CONTENT_TYPE, content)]))
-    }
-
-    /// Whom a connection trusts. It is read for each: the authority is renewed in its file, too.
-    fn trusted(&self) -> Result<Option<Arc<ClientConfig>>, String> {
-        match self.address {
-            Address::Tls(_) => match tls::anonymous(&self.ca) {
-                Ok(config) => Ok(Some(Arc::new(config))),
-                Err(error) => Err(error.to_string()),
-            },
-            Address::Tcp(_) | Address::Unix(_) => Ok(None),
-        }
-    }
-
-    /// Asks over the connection there is, or a new one.
     async fn ask(
         &mut self,
         method: &Method,
         content: &'static str,
         body: String,
     ) -> Result<(StatusCode, Bytes), String> {
-        let headers = self.headers(content)?;
         let mut path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace);
         if *method != Method::POST {
             path = format!("{path}/{}", self.name);
         }
-        let mut client = match self.client.take().filter(|client| !client.is_closed()) {
-            Some(client) => client,
-            None => {
-                let trusted = self.trusted()?;
-                Client::connect(&self.address, trusted.as_ref())
-                    .await
-                    .map_err(|error| error.to_string())?
-            }
-        };
-        let asked = client.ask_with(method.clone(), &path, headers, body.into_bytes());
-        let (status, answer) = asked.await.map_err(|error| format!("{}: {error}", self.address))?;
-        // Where it can't answer, a new connection may find another API server.
-        if !status.is_server_error() {
-            self.client = Some(client);
-        }
-        Ok((status, answer))
+        self.server.ask(method.clone(), &path, content, body).await
     }
 
     /// What a refusal says, and what to do.
     fn refused(&self, method: &Method, status: StatusCode, body: &[u8]) -> String {
-        let said = serde_json::from_slice(body).map_or_else(
-            |_| plain(&String::from_utf8_lossy(body)),
-            |status: Status| plain(&status.message),
-        );
-        let Self { address, namespace, name, .. } = self;
+        let Self { server, namespace, name, .. } = self;
         let verb = match *method {
             Method::GET => "get",
             Method::POST => "create",
             _ => "patch",
         };
         let remedy = match status {
-            StatusCode::UNAUTHORIZED => {
-                let token = self.token.display();
-                format!("; let {token} hold a token of this cluster that has not expired")
-            }
             StatusCode::FORBIDDEN => format!(
-                "; grant get, create and patch of leases in coordination.k8s.io, namespace {namespace}, to who has the \
+                "grant get, create and patch of leases in coordination.k8s.io, namespace {namespace}, to who has the \
                  token"
             ),
             StatusCode::NOT_FOUND => {
-                "; make the namespace, or name another by election.kubernetes.namespace".to_owned()
+                "make the namespace, or name another by election.kubernetes.namespace".to_owned()
             }
             _ => String::new(),
         };
-        format!("{address}: can't {verb} the Lease {namespace}/{name} ({status}): {said}{remedy}")
+        server.refused(&format!("{verb} the Lease {namespace}/{name}"), status, body, &remedy)
     }
 
     /// The Lease, where there is one.
@@ -438,21 +323,6 @@ mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
     use super::*;
-
-    #[test]
-    fn a_pod_finds_the_api_server_by_its_environment() {
-        let found = |host: &str, port: &str| {
-            in_cluster(|name| {
-                let value = if name.ends_with("_HOST") { host } else { port };
-                (!value.is_empty()).then(|| value.to_owned())
-            })
-        };
-        let tls = |at: &str| Ok(Address::Tls(at.to_owned()));
-        assert_eq!(found("10.96.0.1", "443"), tls("10.96.0.1:443"));
-        assert_eq!(found("fd00::1", "443"), tls("[fd00::1]:443"));
-        assert!(found("", "443").unwrap_err().contains("kubernetes.address is missing"));
-        assert!(found("10.96.0.1", "x").is_err());
-    }
 
     #[test]
     fn times_are_written_as_kubernetes_reads_them() {

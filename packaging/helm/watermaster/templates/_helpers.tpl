@@ -66,7 +66,7 @@ helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
 {{- if and .Values.agent.enabled (not .Values.agent.tls.secret) (not .Values.agent.tls.hostPath) -}}
 {{- fail "agent.tls: agents need certificates; name a secret, or a hostPath" -}}
 {{- end -}}
-{{- if regexMatch "(?m)^\\s*(\\[|(name|controller|log|pins|tls|host|interface)\\b[\\s.\\w]*=)" .Values.agent.config -}}
-{{- fail "agent.config: keys without a table alone; name, controller, log, pins and [tls] are the chart's, hosts and interfaces stand in agent.nodes" -}}
+{{- if regexMatch "(?m)^\\s*(\\[|(name|controller|log|pins|tls|kubernetes|host|interface)\\b[\\s.\\w]*=)" .Values.agent.config -}}
+{{- fail "agent.config: keys without a table alone; name, controller, log, pins, [tls] and [kubernetes] are the chart's, hosts and interfaces stand in agent.nodes" -}}
 {{- end -}}
 {{- end }}
