@@ -5,7 +5,7 @@ QUICK := target/quick/watermaster
 SOAK := cargo test --profile quick --locked --config profile.quick.package.watermaster-control.opt-level=1
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test growth docs-check tutorial lint deny advisories alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases grammar wheel deb images chart-check sign signing-check site page page-check page-pictures
+.PHONY: help demo quick test growth docs-check tutorial lint deny advisories alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases grammar wheel deb images chart-check kubernetes sign signing-check site page page-check page-pictures
 
 ## help: this list
 help:
@@ -104,6 +104,10 @@ images: setup-build-images-python
 ## chart-check: the Helm chart by Helm's own lint, and what it makes of some files of values against Kubernetes' schemas
 chart-check: setup-python-venv-go
 	checks/chart.sh
+
+## kubernetes: three controllers elected by a Lease of a real API server, which is built first; minutes (KUBERNETES=1.34.0)
+kubernetes: setup-build-etcd-go
+	checks/kubernetes.sh
 
 ## sign: lists of what target/deb and target/wheels deliver, signed with your key of GnuPG (KEY=FINGERPRINT)
 sign: setup-gpg

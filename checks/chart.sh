@@ -96,6 +96,86 @@ assert seen or not tomllib, "no configuration is made"
 print(f"chart: {seen} configurations are TOML; no capability is beyond the agent's unit")
 PYTHON
 
+# What docs/kubernetes.md says that a change restarts, which is where a template of pods has changed.
+"$tools/venv/bin/python" - "$tools/helm" "$chart" "$kubernetes" <<'PYTHON'
+import copy, json, subprocess, sys
+import yaml
+
+helm, chart, kubernetes = sys.argv[1:]
+CONFIG = """
+mss = 8960
+[control]
+  lease = "10 s"
+  sample = "1 s"
+[policy]
+name = "smsf"
+[policy.extra]
+beta = 0.1
+[topology]
+kind = "custom"
+[[host]]
+name = "node-1"
+agent = "node-1"
+addresses = ["192.0.2.1"]
+[limits]
+hosts = 5
+[[tenant]]
+application = "a"
+"""
+VALUES = {"controller": {"config": CONFIG, "replicas": 3}}
+
+
+def templates(values):
+    asked = [helm, "template", "try", chart, "--kube-version", kubernetes, "--values", "-"]
+    made = subprocess.run(asked, input=json.dumps(values), capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    things = [thing for thing in yaml.safe_load_all(made.stdout) if thing]
+    names = {"StatefulSet": "controllers", "DaemonSet": "agents"}
+    return {names[thing["kind"]]: thing["spec"]["template"] for thing in things if thing["kind"] in names}
+
+
+before = templates(VALUES)
+
+
+def restarts(wanted, change, **values):
+    """Those that a change of the configuration, or of values, restarts are the wanted ones."""
+    new = copy.deepcopy(VALUES)
+    for old, text in change.items():
+        assert CONFIG.count(old) == 1, old
+        new["controller"]["config"] = new["controller"]["config"].replace(old, text)
+    for name, value in values.items():
+        new.setdefault(name, {}).update(value)
+    after = templates(new)
+    found = {name for name in before if before[name] != after[name]}
+    assert found == set(wanted), f"{change} {values} restarts {found}"
+
+
+controllers, agents = ["controllers"], ["agents"]
+for old, text in [
+    ('"smsf"', '"sff"'), ("beta = 0.1", "beta = 0.2"), ("hosts = 5", "hosts = 6\nflows = 7"),
+    ("[[tenant]]", '[[tenant]]\napplication = "b"\n[[tenant]]'), ('lease = "10 s"', 'lease = "20 s"'),
+    ('  lease = "10 s"\n', ""), ('agent = "node-1"', 'agent = "other"'), ('agent = "node-1"\n', ""), ("[limits]\n", "\n\n[limits]\n"),
+]:
+    restarts([], {old: text})
+for old, text in [
+    ("mss = 8960", "mss = 1460"), ('sample = "1 s"', 'sample = "2 s"'), ('"custom"', '"star"'), ("192.0.2.1", "192.0.2.2"),
+    ("[[host]]", '[[host]]\nname = "node-2"\n[[host]]'), ("[limits]", '[recorder]\ndirectory = "/r"\n[limits]'),
+]:
+    restarts(controllers, {old: text})
+restarts([], {}, controller={"tls": {"crl": True}})
+restarts([], {}, controller={"service": {"annotations": {"a": "b"}}}, networkPolicy={"enabled": True})
+restarts([], {}, agent={"maxUnavailable": 2})
+restarts(controllers, {}, controller={"listen": "[::]"})
+restarts(controllers, {}, election={"lease": "7 s"})
+restarts(controllers, {}, controller={"resources": {"limits": {"memory": "3Gi"}}})
+restarts(agents, {}, controller={"replicas": 4})
+restarts(agents, {}, agent={"nodes": {"node-1": "[[host]]"}})
+restarts(agents, {}, agent={"config": "limits = 5"})
+restarts(controllers + agents, {}, log={"format": "text"})
+restarts(controllers + agents, {}, image={"tag": "other"})
+print("chart: changes restart what they must, and nothing else")
+PYTHON
+
 refused() { # WORDS, then what helm template is told
     words=$1
     shift

@@ -54,11 +54,16 @@ if alive 2>/dev/null; then
     exit 1
 fi
 # Without the function: what is asked to end is the controller, not a shell around it.
-chroot --userspec=10001:10001 --groups= "$root" /usr/bin/watermaster controller --config /etc/watermaster/controller.toml &
+log=$root/tmp/controller.log
+chroot --userspec=10001:10001 --groups= "$root" /usr/bin/watermaster controller --config /etc/watermaster/controller.toml \
+    >"$log" 2>&1 &
 controller=$!
 tries=0
 until alive 2>/dev/null; do
-    kill -0 "$controller"
+    kill -0 "$controller" || {
+        cat "$log" >&2
+        exit 1
+    }
     tries=$((tries + 1))
     [ "$tries" -lt 300 ] || {
         echo "images: the controller runs and doesn't answer its probe" >&2
@@ -66,7 +71,27 @@ until alive 2>/dev/null; do
     }
     sleep 0.1
 done
-as_its_user /bin/sh /etc/watermaster/given/alive.sh "this controller follows"
+# As a kubelet does when it has written another ConfigMap, and when it hasn't.
+ready() { as_its_user /bin/sh -c "CONTROLLER=$controller /bin/sh /etc/watermaster/given/ready.sh"; }
+has_read() { # TIMES
+    tries=0
+    until [ "$(grep -c 'configuration read again' "$log")" = "$1" ]; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 300 ] || {
+            cat "$log" >&2
+            echo "images: the controller has not read its configuration again $1 times" >&2
+            exit 1
+        }
+        sleep 0.1
+    done
+}
+mkdir "$root/etc/watermaster/given/..2026_01"
+ready
+has_read 1
+ready
+mv "$root/etc/watermaster/given/..2026_01" "$root/etc/watermaster/given/..2026_02"
+ready
+has_read 2
 kill "$controller"
 ended=0
 wait "$controller" || ended=$?
@@ -74,4 +99,5 @@ wait "$controller" || ended=$?
     echo "images: asked to end, the controller ends with $ended" >&2
     exit 1
 }
-echo "images: the controller starts, answers its probe and ends"
+has_read 2
+echo "images: the controller starts, answers its probes, reads its configuration again and ends"

@@ -1,19 +1,18 @@
-//! The runs of a sweep: those of all repetitions of all combinations together, on all cores. A repetition is prepared
-//! when its first run begins and summed up when its last ends, so that memory holds those alone that are on.
+//! The runs of a sweep: those of all repetitions of all combinations together, on all cores. What several of them want,
+//! such as the baseline where another policy's parameter is varied, is run once. A repetition is prepared when its first
+//! run begins, and a run that others are compared with is kept until the last of these ends; these come one after another,
+//! so that memory holds those alone that are on.
 
-use std::mem;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
-use experiment::metrics::Metrics;
-use experiment::rates::FlowRate;
 use experiment::reproduce::Cache;
 use experiment::run::{Prepared, Repeats, order};
 use experiment::scenario::{Override, Scenario, World};
-use experiment::{Origin, Published, Run, RunResult, Stage};
-use serde::{Deserialize, Serialize};
+use experiment::{Measurements, Origin, Published, Run, RunResult, Stage};
 
 use crate::failure::Failure;
 use crate::input::{Input, prepare, threads};
@@ -22,8 +21,10 @@ use crate::input::{Input, prepare, threads};
 pub(crate) struct Grid<'a> {
     input: &'a Input,
     cells: Vec<Cell>,
-    /// Where results are kept.
+    /// Where measurements are kept.
     cache: Option<Cache>,
+    /// Those that were kept, by key.
+    known: BTreeMap<String, Measurements>,
     threads: usize,
     /// Whether runs are live.
     in_lab: bool,
@@ -36,39 +37,45 @@ struct Cell {
     changes: Vec<Override>,
     /// The policies to show.
     shown: Vec<String>,
-    /// The policies that run: those, and what they are compared with.
+    /// The policies that are wanted: those, and what they are compared with.
     policies: Vec<String>,
-    /// Positions of their runs, in the order in which these begin.
+    /// What their measurements are known by. Those of one key are the same.
+    keys: Vec<String>,
+    /// Their positions, in the order in which they are run.
     order: Vec<usize>,
+    /// The position of the one that the others are compared with.
+    base: Option<usize>,
     origin: Origin,
     baseline: String,
     published: Vec<Published>,
-    /// What the results of its policies are kept as.
-    keys: Vec<String>,
-    /// The result, where it was kept.
-    known: Option<RunResult>,
 }
 
-/// What is kept of a policy's run.
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    metrics: Metrics,
-    notes: Vec<String>,
-    rates: Vec<FlowRate>,
-}
+/// The runs that are compared with one of them: repetition, and position of the policy.
+type Group = Vec<(usize, usize)>;
 
-/// A repetition while it runs.
+/// A repetition while its runs are on.
 #[derive(Default)]
 struct Open {
     prepared: Option<Arc<Prepared>>,
-    /// What has run, by position.
-    ran: Vec<(usize, Run)>,
+    /// How many of its runs have not ended.
+    left: usize,
+}
+
+/// A group while its runs are on.
+#[derive(Default)]
+struct Compared<'a> {
+    base: Option<Arc<Run>>,
+    /// What has ended before that, by key.
+    waiting: Vec<(&'a str, Arc<Run>)>,
+    /// How many have not ended.
+    left: usize,
 }
 
 impl<'a> Grid<'a> {
     pub(crate) fn new(input: &'a Input) -> Self {
         let threads = threads(input.jobs);
-        Self { input, cells: Vec::new(), cache: None, threads, in_lab: false, in_words: false }
+        let (cells, known) = (Vec::new(), BTreeMap::new());
+        Self { input, cells, cache: None, known, threads, in_lab: false, in_words: false }
     }
 
     /// Adds a repetition: `scenario`, which is the input's with `changes`, under the policies `shown`.
@@ -81,27 +88,35 @@ impl<'a> Grid<'a> {
         let prepared = prepare(scenario)?;
         let repeats = Repeats::new(slice::from_ref(&prepared), &shown);
         let tasks = repeats.tasks(None, None);
+        let policies: Vec<String> = tasks.iter().map(|task| task.policy.label.clone()).collect();
+        let baseline = prepared.scenario.baseline.clone();
+        let mut cell = Cell {
+            changes,
+            base: policies.iter().position(|policy| *policy == baseline),
+            policies,
+            keys: Vec::new(),
+            order: order(&tasks),
+            origin: prepared.origin(),
+            baseline,
+            published: prepared.scenario.published.clone(),
+            shown,
+        };
         if prepared.scenario.world == World::Lab {
             // Two would compete for processors.
             self.threads = 1;
             self.in_lab = true;
+            // None is like another.
+            let at = self.cells.len();
+            cell.keys = cell.policies.iter().map(|policy| format!("{at} {policy}")).collect();
+        } else {
+            cell.keys = cell.keys_now(self.input)?;
         }
         self.in_words |= prepared.has_engine();
-        self.cells.push(Cell {
-            changes,
-            policies: tasks.iter().map(|task| task.policy.label.clone()).collect(),
-            order: order(&tasks),
-            origin: prepared.origin(),
-            baseline: prepared.scenario.baseline.clone(),
-            published: prepared.scenario.published.clone(),
-            keys: Vec::new(),
-            known: None,
-            shown,
-        });
+        self.cells.push(cell);
         Ok(())
     }
 
-    /// Has results kept in the folder `out`, and takes those that it has of what was added.
+    /// Has measurements kept in the folder `out`, and takes those that it has of what was added.
     pub(crate) fn keep_in(&mut self, out: &Path) -> Result<(), Failure> {
         if self.in_lab {
             return Err(Failure::misused(
@@ -110,11 +125,9 @@ impl<'a> Grid<'a> {
         }
         let wrong = |error| Failure::misused(format_args!("--out: {error}"));
         let cache = Cache::open(out).map_err(wrong)?;
-        for cell in &mut self.cells {
-            cell.keys = cell.keys_now(self.input)?;
-            let kept: Option<Vec<Kept>> = cell.keys.iter().map(|key| cache.get(key)).collect();
-            cell.known = kept.map(|kept| cell.result(kept));
-        }
+        let keys: BTreeSet<&String> = self.cells.iter().flat_map(|cell| &cell.keys).collect();
+        let kept = keys.into_iter().filter_map(|key| Some((key.clone(), cache.get(key)?)));
+        self.known = kept.collect();
         self.cache = Some(cache);
         Ok(())
     }
@@ -126,13 +139,36 @@ impl<'a> Grid<'a> {
 
     /// How many runs are to be made.
     pub(crate) fn runs(&self) -> usize {
-        self.missing().count()
+        self.missing().iter().map(Vec::len).sum()
     }
 
-    /// The runs that are to be made: repetition and position.
-    fn missing(&self) -> impl Iterator<Item = (usize, usize)> {
-        let cells = self.cells.iter().enumerate().filter(|(_, cell)| cell.known.is_none());
-        cells.flat_map(|(at, cell)| cell.order.iter().map(move |position| (at, *position)))
+    /// The runs that are to be made: each that isn't known, once, and those that they are compared with.
+    fn missing(&self) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut of_base = BTreeMap::new();
+        let mut taken = BTreeSet::new();
+        for (at, cell) in self.cells.iter().enumerate() {
+            let next = groups.len();
+            let group = match cell.base {
+                Some(base) => *of_base.entry(&cell.keys[base]).or_insert(next),
+                None => next,
+            };
+            if group == next {
+                groups.push(Vec::new());
+            }
+            let own = cell.order.iter().filter(|position| taken.insert(&cell.keys[**position]));
+            groups[group].extend(own.map(|position| (at, *position)));
+        }
+        for group in &mut groups {
+            let is_known = |(at, position): &(usize, usize)| {
+                self.known.contains_key(&self.cells[*at].keys[*position])
+            };
+            if group.iter().all(is_known) {
+                group.clear();
+            }
+            group.retain(|run| !is_known(run) || self.cells[run.0].base == Some(run.1));
+        }
+        groups
     }
 
     /// Runs all, gives each repetition's result to `take`, as they come, and tells what part of each run is done,
@@ -145,29 +181,45 @@ impl<'a> Grid<'a> {
         tell: &(dyn Fn(usize, f64) + Sync),
         take: &mut dyn FnMut(usize, RunResult) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
+        let mut known = self.known.clone();
+        // Which repetitions wait for what, and for how much.
+        let mut waiting: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut lacks = vec![0; self.cells.len()];
         for (at, cell) in self.cells.iter().enumerate() {
-            if let Some(known) = &cell.known {
-                take(at, known.clone())?;
+            for key in cell.keys.iter().filter(|key| !known.contains_key(*key)) {
+                waiting.entry(key).or_default().push(at);
+                lacks[at] += 1;
+            }
+            if lacks[at] == 0 {
+                take(at, cell.result(&known))?;
             }
         }
-        let runs: Vec<(usize, usize)> = self.missing().collect();
-        let open: Vec<Mutex<Open>> = self.cells.iter().map(|_| Mutex::default()).collect();
+        let mut runs = Vec::new();
+        let mut open: Vec<Open> = self.cells.iter().map(|_| Open::default()).collect();
+        let mut compared = Vec::new();
+        for (number, group) in self.missing().into_iter().enumerate() {
+            compared.push(Mutex::new(Compared { left: group.len(), ..Compared::default() }));
+            for (at, position) in group {
+                open[at].left += 1;
+                runs.push((number, at, position));
+            }
+        }
+        let open: Vec<Mutex<Open>> = open.into_iter().map(Mutex::new).collect();
         let next = AtomicUsize::new(0);
         let stop = || next.store(runs.len(), Ordering::Relaxed);
         let work = |say: &mpsc::Sender<_>| {
             let mut stage = Stage::default();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                let Some(&(at, position)) = runs.get(number) else { break };
+                let Some(&(group, at, position)) = runs.get(number) else { break };
                 let tell = |part| tell(number, part);
-                let ran = self.one(&self.cells[at], position, &open[at], &mut stage, &tell);
+                let run = (&self.cells[at], position);
+                let ran = self.one(run, &open[at], &compared[group], &mut stage, &tell);
                 if ran.is_err() {
                     stop();
                 }
                 // Who hears it stays until all have ended.
-                if let Some(ran) = ran.transpose() {
-                    let _ = say.send((number, at, ran));
-                }
+                let _ = say.send((number, ran));
             }
         };
         std::thread::scope(|scope| {
@@ -178,12 +230,19 @@ impl<'a> Grid<'a> {
             }
             drop(say);
             let mut failed: Option<(usize, Failure)> = None;
-            for (number, at, ran) in hear {
-                let taken = match ran {
-                    Ok(result) if failed.is_none() => take(at, result),
-                    Ok(_) => Ok(()),
-                    Err(error) => Err(error),
-                };
+            for (number, ran) in hear {
+                let taken = ran.and_then(|measured| {
+                    for (key, own) in measured {
+                        known.insert(key.to_owned(), own);
+                        for at in waiting.remove(key).unwrap_or_default() {
+                            lacks[at] -= 1;
+                            if lacks[at] == 0 && failed.is_none() {
+                                take(at, self.cells[at].result(&known))?;
+                            }
+                        }
+                    }
+                    Ok(())
+                });
                 if let Err(error) = taken {
                     stop();
                     if failed.as_ref().is_none_or(|(first, _)| number < *first) {
@@ -195,33 +254,54 @@ impl<'a> Grid<'a> {
         })
     }
 
-    /// Makes the run at `position` of `cell`; with the last of its runs the result.
-    fn one(
+    /// Makes a run of a repetition, by the position of its policy; gives what could be measured now that it has ended.
+    fn one<'b>(
         &self,
-        cell: &Cell,
-        position: usize,
+        (cell, position): (&'b Cell, usize),
         open: &Mutex<Open>,
+        compared: &Mutex<Compared<'b>>,
         stage: &mut Stage,
         tell: &dyn Fn(f64),
-    ) -> Result<Option<RunResult>, Failure> {
+    ) -> Result<Vec<(&'b str, Measurements)>, Failure> {
         let prepared = self.prepared(cell, open)?;
         let repeats = Repeats::new(slice::from_ref(&*prepared), &cell.shown);
         let tasks = repeats.tasks(None, self.input.memory);
         tell(0.0);
         let ran = tasks[position].run(stage, &mut |now| tell(prepared.done(&now)));
-        let run = ran.map_err(Failure::failed)?;
+        let run = Arc::new(ran.map_err(Failure::failed)?);
         tell(1.0);
-        let mut own = lock(open);
-        own.ran.push((position, run));
-        if own.ran.len() < tasks.len() {
-            return Ok(None);
+        let mut all = lock(open);
+        all.left -= 1;
+        if all.left == 0 {
+            all.prepared = None;
         }
-        let Open { mut ran, .. } = mem::take(&mut *own);
+        drop(all);
+        let mut own = lock(compared);
+        own.left -= 1;
+        let mut ended = vec![(cell.keys[position].as_str(), Arc::clone(&run))];
+        if cell.base == Some(position) {
+            own.base = Some(run);
+            ended.append(&mut own.waiting);
+        } else if cell.base.is_some() && own.base.is_none() {
+            own.waiting.append(&mut ended);
+        }
+        let base = own.base.clone();
+        if own.left == 0 {
+            own.base = None;
+        }
         drop(own);
-        ran.sort_by_key(|(position, _)| *position);
-        let runs = ran.into_iter().map(|(_, run)| run).collect();
-        let done = repeats.done(runs).pop();
-        done.map(|repeat| self.keep(cell, repeat.result)).transpose()
+        // All of a group have one network.
+        let topology = &prepared.scenario.topology;
+        let measured = ended.into_iter().map(|(key, run)| {
+            let own = Measurements::of(topology, &run, base.as_deref());
+            // As it will be read, where it is kept.
+            let own = match &self.cache {
+                Some(cache) => cache.put(key, &own).map_err(Failure::failed)?,
+                None => own,
+            };
+            Ok((key, own))
+        });
+        measured.collect()
     }
 
     /// The scenario of `cell`, which its runs share.
@@ -231,8 +311,8 @@ impl<'a> Grid<'a> {
             return Ok(Arc::clone(prepared));
         }
         let prepared = Arc::new(prepare(self.input.load(&cell.changes)?)?);
-        // It was read again: the result would be kept as that of what stood there before.
-        if self.cache.is_some() && cell.keys_now(self.input)? != cell.keys {
+        // It was read again: what is measured would count as of what stood there before.
+        if !self.in_lab && cell.keys_now(self.input)? != cell.keys {
             return Err(Failure::failed(
                 "the scenario, or a file that it names, has changed since the sweep began; begin it again",
             ));
@@ -240,52 +320,37 @@ impl<'a> Grid<'a> {
         own.prepared = Some(Arc::clone(&prepared));
         Ok(prepared)
     }
-
-    /// The result as it will be read, where results are kept.
-    fn keep(&self, cell: &Cell, result: RunResult) -> Result<RunResult, Failure> {
-        let Some(cache) = &self.cache else { return Ok(result) };
-        let kept = result.results.into_iter().zip(&cell.keys).map(|(own, key)| {
-            let own = Kept { metrics: own.metrics, notes: own.notes, rates: own.rates };
-            cache.put(key, &own).map_err(Failure::failed)
-        });
-        Ok(cell.result(kept.collect::<Result<_, _>>()?))
-    }
 }
 
 impl Cell {
-    /// What its results are kept as, by what the files hold now.
+    /// What its measurements are known by, of what the files hold now.
     fn keys_now(&self, input: &Input) -> Result<Vec<String>, Failure> {
         let labels: Vec<&str> = self.policies.iter().map(String::as_str).collect();
         // Without the baseline nothing is compared with it.
-        let compared = self.policies.contains(&self.baseline);
-        let with = [format!("sweep, compared: {compared}")];
+        let with = [format!("sweep, compared: {}", self.base.is_some())];
         let keys = input.content(&self.changes)?.keys(&labels, &self.baseline, &with);
         keys.map_err(|error| {
-            Failure::misused(format_args!("--out: a file that the scenario names: {error}"))
+            Failure::misused(format_args!(
+                "a file that the scenario names: {error}; let it be read"
+            ))
         })
     }
 
-    /// The result, from what was kept of its policies.
-    fn result(&self, kept: Vec<Kept>) -> RunResult {
-        let metrics = kept.iter().map(|own| own.metrics.clone());
-        let measured = self.policies.iter().cloned().zip(metrics).collect();
+    /// The result, of what is known of its policies.
+    fn result(&self, known: &BTreeMap<String, Measurements>) -> RunResult {
+        let each = self.policies.iter().zip(&self.keys);
+        let own = each.filter_map(|(policy, key)| Some((policy.clone(), known.get(key)?.clone())));
         let (origin, baseline) = (self.origin.clone(), Some(&*self.baseline));
-        let mut result = RunResult::judged(origin, measured, baseline, &self.published);
-        for (own, kept) in result.results.iter_mut().zip(kept) {
-            own.notes = kept.notes;
-            own.rates = kept.rates;
-        }
-        result
+        RunResult::of(origin, own.collect(), baseline, &self.published)
     }
 }
 
-fn lock(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
+fn lock<T>(open: &Mutex<T>) -> MutexGuard<'_, T> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
     use std::fs;
     use std::sync::Condvar;
     use std::time::Duration;
@@ -361,6 +426,58 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let (one, many) = (input(&folder, SCENARIO, "1"), input(&folder, SCENARIO, "5"));
         assert_eq!(results(&grid(&one, 3)), results(&grid(&many, 3)));
+    }
+
+    /// `smsf` with each of `betas`, each with the seeds 1 and 2; the baseline's share doesn't change.
+    fn betas<'a>(input: &'a Input, betas: &[&str]) -> Grid<'a> {
+        let mut grid = Grid::new(input);
+        for beta in betas {
+            for seed in 1..=2 {
+                let beta = Override::new("policy.smsf.beta", beta).unwrap();
+                let changes = vec![beta, Override::seed(seed)];
+                let scenario = input.load(&changes).unwrap();
+                let shown = input.shown(&scenario).unwrap();
+                grid.add(changes, scenario, shown).unwrap();
+            }
+        }
+        grid
+    }
+
+    #[test]
+    fn what_several_combinations_want_is_run_once() {
+        let folder = TempDir::new().unwrap();
+        // `smsf` first: it ends before what it is compared with has.
+        let (rest, smsf) = SCENARIO.split_once("[[policy]]\nname = \"tcp\"\n").unwrap();
+        let text = format!("{rest}{smsf}[[policy]]\nname = \"tcp\"\n");
+        for jobs in ["1", "6"] {
+            let input = input(&folder, &text, jobs);
+            let both = betas(&input, &["0.05", "0.2"]);
+            assert_eq!(both.runs(), 6, "`tcp` runs for each seed, `smsf` for each beta too");
+            let both = results(&both);
+            let alone = [betas(&input, &["0.05"]), betas(&input, &["0.2"])];
+            let alone = alone.iter().flat_map(|grid| results(grid).into_values());
+            assert_eq!(both.into_values().collect::<Vec<_>>(), alone.collect::<Vec<_>>());
+            // One that is named twice is no other.
+            let twice = betas(&input, &["0.05", "0.05"]);
+            assert_eq!(twice.runs(), 4);
+            assert_eq!(results(&twice).len(), 4);
+        }
+    }
+
+    /// What the others are compared with is not kept whole: it is run again beside what is new.
+    #[test]
+    fn a_new_combination_is_compared_with_a_baseline_that_is_kept() {
+        let folder = TempDir::new().unwrap();
+        let input = input(&folder, SCENARIO, "2");
+        let kept_in = |name: &str, values: &[&str]| {
+            let mut grid = betas(&input, values);
+            grid.keep_in(&folder.path().join(name)).unwrap();
+            (grid.runs(), results(&grid))
+        };
+        assert_eq!(kept_in("kept", &["0.05"]).0, 4);
+        let (ran, more) = kept_in("kept", &["0.05", "0.2"]);
+        assert_eq!(ran, 4);
+        assert_eq!(more, kept_in("other", &["0.05", "0.2"]).1);
     }
 
     #[test]

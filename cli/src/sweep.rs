@@ -19,7 +19,8 @@ use crate::staging::clean_up_on_interrupt;
 ///
 /// Prints a comparison for each combination of the values to --vary, with the mean and the 95 %
 /// interval over the values to average --over. With one --policy the combinations stand side by
-/// side. All runs are made together, one a core. Writes no files without --out.
+/// side. All runs are made together, one a core; what several combinations have in common, such as the baseline where
+/// another policy's parameter is varied, is run once. Writes no files without --out.
 #[derive(Args)]
 #[command(after_help = "Example:\n  \
     watermaster sweep scenarios/phurti/facebook-100-jobs.toml --trace FB-2009.tsv \\\n    \

@@ -24,7 +24,7 @@ pub use document::Setting;
 pub use figure::Figure;
 pub use files::WriteError;
 pub use published::{Bound, Claim, Ours, Published, ReadFrom, Reading, Standing, Verdict, judge};
-pub use result::{Origin, PolicyResult, Run, RunResult};
+pub use result::{Measurements, Origin, PolicyResult, Run, RunResult};
 pub use run::Prepared;
 pub use stage::Stage;
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::Outcome;
 use model::Topology;
 use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::metrics::{self, Metrics, is_change};
 use crate::published::{Ours, Published, Verdict, judge};
@@ -21,6 +21,34 @@ pub struct Run {
     pub outcome: Outcome,
     /// What applications measured themselves, by name.
     pub counters: Metrics,
+}
+
+/// What is measured of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measurements {
+    /// The metrics.
+    pub metrics: Metrics,
+    /// The world's notes to readers of them.
+    pub notes: Vec<String>,
+    /// Achieved rates, if recorded.
+    pub rates: Vec<FlowRate>,
+}
+
+impl Measurements {
+    /// Measures `run` and compares it with the run of the baseline, if that is another.
+    pub fn of(topology: &Topology, run: &Run, baseline: Option<&Run>) -> Self {
+        let other = baseline.filter(|other| other.policy != run.policy);
+        let other = other.map(|other| &other.outcome);
+        let mut metrics = metrics::measure(topology, &run.outcome, other);
+        let mut notes = run.outcome.notes.clone();
+        for (name, value) in &run.counters {
+            match metrics.entry(name.clone()) {
+                Entry::Vacant(free) => _ = free.insert(*value),
+                Entry::Occupied(_) => notes.push(not_taken(name)),
+            }
+        }
+        Self { metrics, notes, rates: rates::of(topology, &run.outcome) }
+    }
 }
 
 /// Where a result comes from: enough to reproduce it.
@@ -148,24 +176,22 @@ impl RunResult {
         published: &[Published],
     ) -> Self {
         let base = runs.iter().find(|run| Some(run.policy.as_str()) == baseline);
-        let measured = runs.iter().map(|run| {
-            let other = base.filter(|base| base.policy != run.policy);
-            let other = other.map(|base| &base.outcome);
-            let mut metrics = metrics::measure(topology, &run.outcome, other);
-            let mut notes = run.outcome.notes.clone();
-            for (name, value) in &run.counters {
-                match metrics.entry(name.clone()) {
-                    Entry::Vacant(free) => _ = free.insert(*value),
-                    Entry::Occupied(_) => notes.push(not_taken(name)),
-                }
-            }
-            ((run.policy.clone(), metrics), notes)
-        });
-        let (measured, notes): (Vec<_>, Vec<_>) = measured.unzip();
-        let mut result = Self::judged(origin, measured, baseline, published);
-        for ((own, run), notes) in result.results.iter_mut().zip(runs).zip(notes) {
-            own.notes = notes;
-            own.rates = rates::of(topology, &run.outcome);
+        let measure = |run: &Run| (run.policy.clone(), Measurements::of(topology, run, base));
+        Self::of(origin, runs.iter().map(measure).collect(), baseline, published)
+    }
+
+    /// The result of the measurements under each policy, as [`RunResult::new`] makes it.
+    pub fn of(
+        origin: Origin,
+        all: Vec<(String, Measurements)>,
+        baseline: Option<&str>,
+        published: &[Published],
+    ) -> Self {
+        let measured = all.iter().map(|(policy, own)| (policy.clone(), own.metrics.clone()));
+        let mut result = Self::judged(origin, measured.collect(), baseline, published);
+        for (result, (_, own)) in result.results.iter_mut().zip(all) {
+            result.notes = own.notes;
+            result.rates = own.rates;
         }
         result
     }

@@ -1,6 +1,7 @@
 //! What the Python package `watermaster` loads: scenarios that are run, policies that are written in Python, and
 //! results as Arrow tables. `watermaster/__init__.py` says what of it is public, `_watermaster.pyi` its types.
 
+mod cache;
 mod network;
 mod own;
 mod result;
@@ -16,9 +17,9 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _watermaster(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add("SOURCES", sources())?;
     module.add("ScenarioError", module.py().get_type::<scenario::ScenarioError>())?;
     module.add("RunError", module.py().get_type::<scenario::RunError>())?;
+    module.add_class::<cache::PyCache>()?;
     module.add_class::<network::PyNetwork>()?;
     module.add_class::<network::PyLink>()?;
     module.add_class::<scenario::PyScenario>()?;
@@ -27,7 +28,7 @@ fn _watermaster(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(scenario::policies, module)?)
 }
 
-/// A hash of all sources that the points of a sweep depend on, those of the seam to Python too.
+/// A hash of all sources that the points of a sweep depend on, those of the seam to Python and of verdicts too.
 fn sources() -> String {
     let mut hasher = DefaultHasher::new();
     let own = [
@@ -36,6 +37,7 @@ fn sources() -> String {
         include_str!("result.rs"),
         include_str!("scenario.rs"),
         include_str!("words.rs"),
+        include_str!("../../experiment/src/published.rs"),
     ];
     for source in own.iter().chain([&experiment::SOURCES]) {
         hasher.write(source.as_bytes());

@@ -1,5 +1,6 @@
 //! Scenarios, and how they are run.
 
+use std::hash::{DefaultHasher, Hasher as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -7,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use engine::Progress;
 use experiment::run::{Prepared, Repeats, Task, run_all};
-use experiment::scenario::{Maker, Override, Scenario, World};
+use experiment::scenario::{Content, Maker, Override, Scenario, World};
 use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyException, PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 use units::Bytes;
@@ -122,9 +123,7 @@ impl PyScenario {
         }
         let mut prepared = Vec::new();
         for more in 0..repeat {
-            let added = added.iter().map(|name| Override::member("policies", "policy", name));
-            let mut changes: Vec<Override> = added.collect();
-            changes.extend_from_slice(&self.changes);
+            let mut changes = self.changes_with(&added);
             if more > 0 {
                 changes.push(Override::seed(self.scenario.seed.saturating_add(more)));
             }
@@ -154,9 +153,47 @@ impl PyScenario {
         PyOutcome::new(prepared, done, &shown, command)
             .ok_or_else(|| RunError::new_err("nothing was run"))
     }
+
+    #[pyo3(signature = (policies = None, *, repeat = 1))]
+    fn key(
+        &self,
+        py: Python<'_>,
+        policies: Option<Vec<Bound<'_, PyAny>>>,
+        repeat: u64,
+    ) -> PyResult<String> {
+        let scenario = &self.scenario;
+        if scenario.world == World::Lab {
+            return Err(ScenarioError::new_err(
+                "what a lab gives depends on the machine, and isn't kept; leave out `out`",
+            ));
+        }
+        let Chosen { shown, added, own } = self.chosen(py, policies, &Stop::default())?;
+        let content = Content::load(&self.path, &self.changes_with(&added));
+        let content = content.map_err(|error| ScenarioError::new_err(error.to_string()))?;
+        let (baseline, compares) = (&scenario.baseline, scenario.compares());
+        let in_python: Vec<&String> = own.iter().map(|(label, _)| label).collect();
+        // The result is kept as it is shown and judged.
+        let with = [
+            format!("python {}, {in_python:?}, {repeat}, {compares}", crate::sources()),
+            format!("{:?}, {:?}", scenario.name, scenario.published),
+        ];
+        let labels: Vec<&str> = shown.iter().chain([baseline]).map(String::as_str).collect();
+        let keys = content.keys(&labels, baseline, &with).map_err(|error| {
+            PyOSError::new_err(format!("a file that the scenario names: {error}; let it be read"))
+        })?;
+        let mut hasher = DefaultHasher::new();
+        hasher.write(keys.concat().as_bytes());
+        Ok(format!("{:016x}", hasher.finish()))
+    }
 }
 
 impl PyScenario {
+    /// What is changed, where the policies `added` are taken in, which the file doesn't list.
+    fn changes_with(&self, added: &[String]) -> Vec<Override> {
+        let added = added.iter().map(|name| Override::member("policies", "policy", name));
+        added.chain(self.changes.iter().cloned()).collect()
+    }
+
     fn chosen(
         &self,
         py: Python<'_>,

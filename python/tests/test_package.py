@@ -316,25 +316,87 @@ def test_a_sweep_goes_on_where_it_stopped(tmp_path):
     with pytest.raises(InterruptedError):
         list(wm.sweep(SMALL, GRID, **again))
     before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    assert sorted(before) == ["000000.json", "000001.json", "sweep.json"]
+    assert len(before) == 2
     points = list(wm.sweep(SMALL, GRID, **again, progress=lambda *how: heard.append(how)))
     assert len(points) == 4 and heard == [(2, 4), (2, 4), (3, 4), (4, 4)]
     for name, time in before.items():
         assert (tmp_path / name).stat().st_mtime_ns == time, f"{name} was not run again"
     whole = [point.json for point in wm.sweep(SMALL, GRID, ["tcp", Unlucky], world="fluid")]
     assert [point.json for point in points] == whole
-    with pytest.raises(ValueError, match="of another sweep or program"):
-        list(wm.sweep(SMALL, {**GRID, "seed": [3]}, **again))
+    # Another sweep takes what is the same.
+    more = list(wm.sweep(SMALL, {**GRID, "seed": [2, 3]}, **again))
+    assert (more[0], more[2]) == (points[1], points[3])
+    assert len(list(tmp_path.iterdir())) == 6
 
 
-def test_a_sweep_of_another_program_is_not_gone_on_with(tmp_path, monkeypatch):
-    def sweep():
-        return [point.json for point in wm.sweep(SMALL, GRID, ["tcp"], world="fluid", out=tmp_path)]
+SHUFFLE = """
+name = "shuffle"
+title = "A trace's jobs"
+[topology]
+kind = "star"
+hosts = 3
+access = { capacity = "100 Mbit/s", delay = "33 us", buffer = "100 packets" }
+[workload]
+kind = "shuffle"
+jobs = 4
+mean_bytes = "100 KB"
+load = 0.5
+[workload.trace]
+file = "trace.tsv"
+trace_nodes = 3
+[[policy]]
+name = "tcp"
+[[policy]]
+name = "smsf"
+"""
+TRACE = "".join(
+    f"job{at}\t{at}\t{min(at, 1)}\t1000\t{size}\t10\n" for at, size in enumerate([20000, 30000, 20000, 30000])
+)
 
-    assert sweep() == sweep()
-    monkeypatch.setattr(sys.modules["watermaster.sweep"], "SOURCES", "others")
-    with pytest.raises(ValueError, match="another sweep or program"):
-        sweep()
+
+def test_what_a_sweep_keeps_is_known_by_its_content(tmp_path):
+    file, trace, kept = (tmp_path / name for name in ("shuffle.toml", "trace.tsv", "kept"))
+
+    def sweep(axes, policies, **how):
+        points = list(wm.sweep(file, axes, policies, world="fluid", out=kept, **how))
+        return [point.json for point in points], len(list(kept.iterdir()))
+
+    file.write_text(SHUFFLE)
+    trace.write_text(TRACE)
+    first = sweep({"seed": [1]}, ["tcp"])
+    assert first[1] == 1 and first == sweep({"seed": [1]}, ["tcp"])
+    # What a policy that isn't run is told is the same, within one sweep too.
+    beta = {"policy.smsf.beta": [0.1, 0.2], "seed": [1]}
+    assert sweep(beta, ["tcp"]) == (2 * first[0], 1)
+    assert sweep(beta, ["smsf"])[1] == 3
+    assert sweep({"seed": [1]}, ["tcp"], repeat=2)[1] == 4
+    trace.write_text(TRACE.replace("20000", "25000"))
+    other = sweep({"seed": [1]}, ["tcp"])
+    assert other[1] == 5 and other[0] != first[0]
+    trace.write_text(TRACE)
+    assert sweep({"seed": [1]}, ["tcp"]) == (first[0], 5)
+    file.write_text(SHUFFLE.replace("load = 0.5", "load = 0.6"))
+    assert sweep({"seed": [1]}, ["tcp"])[1] == 6
+    # Half of a file is none.
+    file.write_text(SHUFFLE)
+    for path in kept.iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    assert sweep({"seed": [1]}, ["tcp"]) == (first[0], 6)
+
+
+def test_a_sweep_whose_files_change_ends(tmp_path):
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL.read_text())
+    points = wm.sweep(file, GRID, ["tcp"], world="fluid", out=tmp_path / "kept")
+    next(points)
+    file.write_text(SMALL.read_text().replace("3 MB", "4 MB"))
+    with pytest.raises(RuntimeError, match="changed since the sweep began"):
+        next(points)
+
+
+def test_what_a_lab_gives_is_not_kept(tmp_path):
+    with pytest.raises(wm.ScenarioError, match="isn't kept; leave out"):
+        next(wm.sweep(SMALL, GRID, ["tcp"], world="lab", changes={"lab.control": "daemons"}, out=tmp_path))
 
 
 def test_policies_are_the_catalogue():

@@ -5,7 +5,6 @@ from typing import Any
 from .policy import Policy
 
 __version__: str
-SOURCES: str  # a hash of what this was compiled from
 
 class ScenarioError(Exception):
     """A scenario that can't be read or run: the text names file, line, field and remedy."""
@@ -67,6 +66,23 @@ class Scenario:
 
         Raises RunError, ScenarioError, or what a policy or `progress` raised.
         """
+    def key(
+        self, policies: Sequence[str | Callable[[], Policy]] | None = None, *, repeat: int = 1
+    ) -> str:
+        """What the result of such a run is kept by: the same where the scenario, the files that it names and this package
+        are. Policies in Python count as the same by their names.
+
+        Raises ScenarioError, also for a lab; OSError.
+        """
+
+class Cache:
+    """A folder of results by key, which is made when it doesn't exist. Raises OSError."""
+
+    def __init__(self, folder: str | PathLike[str]) -> None: ...
+    def get(self, key: str) -> str | None:
+        """None where there is none, or it is damaged."""
+    def put(self, key: str, result: str) -> None:
+        """Raises OSError."""
 
 class Result:
     """The result of a scenario under some policies; as a text, the table that the command prints."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import json
 import os
-import pathlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ._watermaster import SOURCES, Scenario
+from ._watermaster import Cache, Scenario
 
 if TYPE_CHECKING:
     from .policy import Policy
@@ -59,36 +57,49 @@ def sweep(
     repeat, jobs: as of Scenario.run; on a cluster each cell has one processor.
     on: the address of a Ray cluster, "ray://HOST:10001" or "auto", or "local" for one on this machine; needs `ray`.
         Its machines have this package, and the scenario's files under the same paths.
-    out: a directory where each point is kept once it is done; what it has of this same sweep, by a package of the same
-        sources, isn't run again. Policies in Python count as the same by their names, and what the scenario refers to,
-        such as a trace, by its path.
+    out: a directory where each point is kept once it is done; what it has of the same scenario and files, by a package of
+        the same sources, isn't run again. Policies in Python count as the same by their names.
     progress: hears how many cells are done, of how many.
     Other options go to Scenario.
 
-    Raises ScenarioError, RunError, what a policy raises; ValueError where `out` has another sweep, or one of another program.
+    Raises ScenarioError, RunError, what a policy raises; with `out` OSError, and RuntimeError where the scenario, or a file
+    that it names, changes while the sweep runs.
     """
     base = dict(options.pop("changes", None) or {})
     points = [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
-    # Wrong ones are found before hours are spent on others.
+    cache = None if out is None else Cache(out)
+    cells = []
     for point in points:
-        Scenario(path, changes={**base, **point}, **options)
-    store = _Store(out, path, (axes, base, policies, repeat, options)) if out is not None else None
-    cells = [_Cell(str(path), {**base, **point}, options, policies, repeat) for point in points]
-    waiting = [at for at in range(len(points)) if store is None or store.find(at) is None]
+        cell = _Cell(str(path), {**base, **point}, options, policies, repeat)
+        # Wrong ones are found before hours are spent on others.
+        scenario = cell.scenario()
+        if cache is not None:
+            cell = replace(cell, key=scenario.key(policies, repeat=repeat))
+        cells.append(cell)
+    waiting = []
+    seen = set()
+    for at, cell in enumerate(cells):
+        if cache is None or (cell.key not in seen and cache.get(cell.key) is None):
+            waiting.append(at)
+        seen.add(cell.key)
     run = _here(cells, waiting, jobs) if on is None else _on_cluster(cells, waiting, on)
-    done = len(points) - len(waiting)
+    left = set(waiting)
     with contextlib.closing(run):
-        for at, point in enumerate(points):
-            known = store.find(at) if store is not None else None
-            if known is None:
-                ran, known = next(run)
+        for at, (point, cell) in enumerate(zip(points, cells)):
+            said = None
+            if at in left:
+                ran, said = next(run)
                 assert ran == at
-                if store is not None:
-                    store.keep(at, known)
-                done += 1
+                left.remove(at)
+                if cache is not None:
+                    cache.put(cell.key, said)
+            elif cache is not None:
+                said = cache.get(cell.key)
+            if said is None:  # it was taken away meanwhile
+                said = cell.run(jobs)
             if progress is not None:
-                progress(done, len(points))
-            yield Point(point, known)
+                progress(len(points) - len(left), len(points))
+            yield Point(point, said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +109,20 @@ class _Cell:
     options: dict[str, Any]
     policies: Sequence[Any] | None
     repeat: int
+    # What its result is kept by; empty where it isn't kept.
+    key: str = ""
+
+    def scenario(self) -> Scenario:
+        return Scenario(self.path, changes=self.changes, **self.options)
 
     def run(self, jobs: int | None) -> str:
-        scenario = Scenario(self.path, changes=self.changes, **self.options)
+        scenario = self.scenario()
+        # It is read again, maybe on another machine.
+        if self.key and scenario.key(self.policies, repeat=self.repeat) != self.key:
+            raise RuntimeError(
+                f"{self.path}, or a file that it names, has changed since the sweep began, or is another on this "
+                "machine; begin it again"
+            )
         return scenario.run(self.policies, repeat=self.repeat, jobs=jobs).to_json()
 
 
@@ -140,55 +162,3 @@ def _on_cluster(cells: list[_Cell], waiting: list[int], address: str) -> _Ran:
     finally:
         if began:
             ray.shutdown()
-
-
-class _Store:
-    """What is done of a sweep, a file for each cell."""
-
-    def __init__(
-        self, out: str | os.PathLike[str], path: str | os.PathLike[str], what: tuple[Any, ...]
-    ) -> None:
-        self.folder = pathlib.Path(out)
-        axes, base, policies, repeat, options = what
-        labels = None
-        if policies is not None:
-            labels = [own if isinstance(own, str) else _name(own) for own in policies]
-        sweep = {
-            "sources": SOURCES,
-            "scenario": hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest(),
-            "axes": {key: list(values) for key, values in axes.items()},
-            "changes": base,
-            "policies": labels,
-            "repeat": repeat,
-            "options": {key: str(value) for key, value in options.items() if value is not None},
-        }
-        said = json.dumps(sweep, indent=2, default=str)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        index = self.folder / "sweep.json"
-        if index.exists() and index.read_text() != said:
-            raise ValueError(f"{index} is of another sweep or program; give another directory, or remove it")
-        if not index.exists():
-            self._write(index, said)
-
-    def find(self, at: int) -> str | None:
-        try:
-            return self._path(at).read_text()
-        except FileNotFoundError:
-            return None
-
-    def keep(self, at: int, said: str) -> None:
-        self._write(self._path(at), said)
-
-    def _path(self, at: int) -> pathlib.Path:
-        return self.folder / f"{at:06}.json"
-
-    @staticmethod
-    def _write(path: pathlib.Path, said: str) -> None:
-        # Whole or not at all.
-        part = path.with_suffix(".part")
-        part.write_text(said)
-        part.replace(path)
-
-
-def _name(policy: Any) -> str:
-    return str(getattr(policy, "name", None) or policy.__name__)

@@ -1,5 +1,5 @@
-//! Histories of elections without I/O: clocks that run at different speeds, messages that are late or lost, cuts,
-//! restarts, processes that stand still. `ELECTION_SEEDS=n` runs so many.
+//! Histories of elections without I/O: clocks that run at different speeds, messages that are late or lost, writes that
+//! come after who asked for them has given up, cuts, restarts, processes that stand still. `ELECTION_SEEDS=n` runs so many.
 #![allow(clippy::unwrap_used)] // a test may panic
 
 use std::collections::BTreeMap;
@@ -42,6 +42,10 @@ struct Node {
     /// A question under way: which process asked, when the store gets it, and what.
     asked: Option<(u64, Action)>,
     answer: Option<(u64, Option<Said>)>,
+    /// When it asked for the write that it waits for, by its clock.
+    asking: Option<Time>,
+    /// The same of the last write that it was told of.
+    confirmed: Option<Time>,
     /// The process gave up at that time.
     epoch_on_disk: u64,
 }
@@ -81,6 +85,10 @@ struct History {
     /// Directives that are under way to the agent: when they arrive, and their epoch.
     directives: Vec<(u64, u64)>,
     mixed: u64,
+    /// What nobody waits for any more, and when the store gets it.
+    late: Vec<(u64, Action)>,
+    /// How much of that was written.
+    belated: u64,
     /// Whether messages and processes fail.
     faulty: bool,
     /// When somebody removes the record.
@@ -101,6 +109,8 @@ impl History {
                 cut_until: 0,
                 asked: None,
                 answer: None,
+                asking: None,
+                confirmed: None,
                 epoch_on_disk: 0,
             })
             .collect();
@@ -115,6 +125,8 @@ impl History {
             obeyed: 0,
             directives: Vec::new(),
             mixed: 0,
+            late: Vec::new(),
+            belated: 0,
             faulty: true,
             removed,
         }
@@ -141,6 +153,10 @@ impl History {
         if self.faulty && now == self.removed {
             self.held = None;
         }
+        let late: Vec<_> = self.late.extract_if(.., |late| late.0 <= now).collect();
+        for (_, action) in late {
+            self.belated += u64::from(matches!(self.store(&action), Said::Written(_)));
+        }
         for at in 0..self.nodes.len() {
             if self.faulty {
                 self.fault(at);
@@ -160,6 +176,9 @@ impl History {
             }
             let clock = node.clock(now);
             if let Some((_, said)) = node.answer.take_if(|answer| answer.0 <= now) {
+                if matches!(said, Some(Said::Written(_))) {
+                    node.confirmed = node.asking;
+                }
                 node.election.heard(clock, said);
             }
             if node.election.deadline().is_some_and(|due| due <= clock)
@@ -167,7 +186,13 @@ impl History {
             {
                 let is_lost = node.cut_until > now || (self.faulty && self.chance.one_in(20));
                 let took = 1 + self.chance.below(if self.faulty { 300 } else { 3 });
-                if is_lost {
+                node.asking = matches!(action, Action::Write { .. }).then_some(clock);
+                if self.faulty && self.chance.one_in(20) {
+                    // It waits for a quarter of the lease (`election::store`).
+                    let most = if self.chance.one_in(2) { 500 } else { 4_000 };
+                    self.late.push((now + (500 + self.chance.below(most)) * MS, action));
+                    node.answer = Some((now + 500 * MS, None));
+                } else if is_lost {
                     node.answer = Some((now + 500 * MS, None));
                 } else {
                     node.asked = Some((now + took * MS, action));
@@ -201,7 +226,8 @@ impl History {
                 let own = candidate(at, self.processes);
                 node.election = Election::new(own, node.epoch_on_disk);
                 // What it asked still arrives.
-                node.answer = None;
+                self.late.extend(node.asked.take());
+                (node.answer, node.asking, node.confirmed) = (None, None, None);
             }
             3 => self.nodes[at].election.give_up(),
             // Who leads keeps orders beside its record: that has another revision.
@@ -227,6 +253,9 @@ impl History {
                 continue;
             }
             if let Some((epoch, _)) = node.election.leads(node.clock(now)) {
+                // Others wait for a lease.
+                let until = node.confirmed.unwrap() + LEASE;
+                assert!(node.clock(now) < until, "epoch {epoch} lasts at {} ms", now / MS);
                 let process = node.election.leader().unwrap().process;
                 let highest = self.offices.last_key_value().map_or(0, |office| *office.0);
                 assert!(epoch >= highest, "epoch {epoch} after {highest}");
@@ -254,7 +283,7 @@ fn seeds() -> u64 {
 /// Also where the record is lost.
 #[test]
 fn two_never_lead_and_epochs_rise() {
-    let (mut offices, mut refused) = (0, 0);
+    let (mut offices, mut refused, mut belated) = (0, 0, 0);
     for seed in 0..seeds() {
         let mut history = History::new(seed);
         for _ in 0..60_000 {
@@ -262,6 +291,7 @@ fn two_never_lead_and_epochs_rise() {
         }
         // Once nothing fails any more, one leads and goes on.
         history.faulty = false;
+        history.late.clear();
         for node in &mut history.nodes {
             (node.cut_until, node.still_until) = (0, 0);
         }
@@ -277,9 +307,11 @@ fn two_never_lead_and_epochs_rise() {
         assert_eq!(*history.offices.last_key_value().unwrap().0, last, "seed {seed}");
         offices += history.offices.len();
         refused += history.mixed;
+        belated += history.belated;
     }
     assert!(offices as u64 > 5 * seeds(), "{offices} offices prove nothing");
     assert!(refused > 0, "no word of a leader of before came late: fencing is not tried");
+    assert!(belated > 0, "nothing was written late");
 }
 
 /// A leader dies: another leads after a lease, less what the last writing of the record had used of it.
@@ -329,6 +361,42 @@ fn stands(mut election: Election, held: &Option<(Record, u64)>) -> Option<Record
         }
     }
     None
+}
+
+/// What one has given up on is written when another has led and its record is gone. It leads by that no sooner than
+/// the other has stopped; where it stands over another record, at once.
+#[test]
+fn what_is_written_late_over_nothing_is_waited_for() {
+    let at = |ms| Time::from_nanos(ms * MS);
+    let holds =
+        |record: &Record, number| Some(Said::Holds(Some(record.clone()), Some(revision(number))));
+    let mut election = Election::new(candidate(1, 1), 0);
+    assert_eq!(election.poll(at(0), 0), Some(Action::Read));
+    election.heard(at(1), Some(Said::Holds(None, None)));
+    let Some(Action::Write { over: None, record: late }) = election.poll(at(2_001), 0) else {
+        panic!()
+    };
+    election.heard(at(2_501), None);
+    assert_eq!(election.poll(at(2_601), 0), Some(Action::Read));
+    let other = Record { name: "c2".into(), process: 2, ..late.clone() };
+    election.heard(at(2_602), holds(&other, 1));
+    assert_eq!(election.poll(at(2_802), 0), Some(Action::Read));
+    let mut now = 2_803;
+    let taken = loop {
+        election.heard(at(now), holds(&late, 2));
+        now += 200;
+        match election.poll(at(now), 0) {
+            Some(Action::Read) => {}
+            Some(Action::Write { record, .. }) => break record,
+            None => panic!("it asks nothing"),
+        }
+    };
+    assert_eq!((now, taken.epoch), (4_803, 2));
+    election.heard(at(5_303), None);
+    assert!(matches!(election.poll(at(5_403), 0), Some(Action::Write { .. })));
+    election.heard(at(5_404), holds(&taken, 3));
+    let Some(Action::Write { over, record }) = election.poll(at(5_404), 0) else { panic!() };
+    assert_eq!((over, record.epoch), (Some(revision(3)), 3));
 }
 
 /// A controller that is alone with its record never leads above the last epoch that agents believe.

@@ -3,6 +3,8 @@
 //! `FAILOVER_TLS=1` all speak to etcd and to controllers by TLS.
 #![allow(clippy::unwrap_used)] // a test may panic
 
+mod process;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -39,19 +41,6 @@ const LASTS: u64 = 1_000_000_000;
 const JOB: &str = "j";
 /// Who asks controllers and gives orders. Controllers show etcd the same certificate: their own are no client's.
 const OPERATOR: &str = "me";
-
-/// Names the configuration of the daemon that this program is, where it is one.
-const CONFIG: &str = "FAILOVER_CONFIG";
-
-/// A controller's process.
-#[test]
-#[ignore = "the tests below start it"]
-fn daemon() {
-    let Some(file) = std::env::var_os(CONFIG) else { return };
-    tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(controller::run(Path::new(&file), Arc::default(), || ())).unwrap();
-}
 
 fn number(name: &str, default: u32) -> u32 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -268,10 +257,10 @@ impl Cluster {
         std::fs::write(&file, text).unwrap();
         // This program again, as a daemon.
         let program = std::env::current_exe().unwrap();
-        let arguments = ["--exact", "daemon", "--ignored", "--nocapture"];
         let log = self.folder.path().join(format!("c{at}.log"));
-        let mut command = in_namespace(at, program.to_str().unwrap(), &arguments, &log);
-        self.controllers[at] = Some(command.env(CONFIG, &file).spawn().unwrap());
+        let program = program.to_str().unwrap();
+        let mut command = in_namespace(at, program, &process::ARGUMENTS, &log);
+        self.controllers[at] = Some(command.env(process::CONFIG, &file).spawn().unwrap());
     }
 
     fn kill(&mut self, at: usize) {

@@ -48,6 +48,10 @@ struct Cluster {
     refuses: Option<StatusCode>,
     /// Does what changes something, and says that it took too long.
     loses: bool,
+    /// Says the same, and does it later.
+    delays: bool,
+    /// What it does later: method, path, kind of content and body.
+    late: Vec<(Method, String, String, Vec<u8>)>,
     /// Answers nothing.
     is_silent: bool,
     /// Writes nothing, and says that it has.
@@ -123,9 +127,21 @@ impl Cluster {
         if let Some(status) = self.refuses {
             return refusal(status, "not\nnow");
         }
-        let said = self.done(method, path, header(headers, "content-type"), body);
-        let is_lost = self.loses && *method != Method::GET;
-        if is_lost { refusal(StatusCode::GATEWAY_TIMEOUT, "too late") } else { said }
+        let (content, changes) = (header(headers, "content-type"), *method != Method::GET);
+        let too_late = || refusal(StatusCode::GATEWAY_TIMEOUT, "too late");
+        if self.delays && changes {
+            let (path, content) = (path.to_owned(), content.to_owned());
+            self.late.push((method.clone(), path, content, body.to_vec()));
+            return too_late();
+        }
+        let said = self.done(method, path, content, body);
+        if self.loses && changes { too_late() } else { said }
+    }
+
+    /// Does one thing that is late; whether it changes something.
+    fn catch_up(&mut self, which: usize) -> bool {
+        let (method, path, content, body) = self.late.swap_remove(which);
+        self.done(&method, &path, &content, &body).0.is_success()
     }
 
     fn done(&mut self, method: &Method, path: &str, content: &str, body: &[u8]) -> Answer {
@@ -516,11 +532,12 @@ fn next(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Cuts, questions and answers that are lost, orders between renewals; the time is imagined, the Lease isn't.
+/// Cuts, questions and answers that are lost, writes that come when nobody waits for them any more, orders between
+/// renewals; the time is imagined, the Lease isn't.
 #[tokio::test]
 async fn two_never_lead_by_one_lease() {
-    let mut epochs = 0;
-    for seed in 0..3 {
+    let (mut epochs, mut belated) = (0, 0);
+    for seed in 0..6 {
         let world = World::new().await;
         let mut chance = seed;
         let mut one_in = |n: u64| next(&mut chance) < u64::MAX / n;
@@ -528,16 +545,24 @@ async fn two_never_lead_by_one_lease() {
         let mut nodes = [1, 2].map(|process| {
             let Record { name, address, .. } = record(process, 1);
             let own = Candidate { name, address, process, lease };
-            (Election::new(own, 0), world.store(), Time::ZERO)
+            // Until when it is cut off, and when it asked for the last write that it was told of.
+            (Election::new(own, 0), world.store(), Time::ZERO, Time::ZERO)
         });
         let mut led = BTreeSet::new();
         let mut now = Time::ZERO;
         for step in 0..1_000 {
             now += Span::from_millis(50);
-            for (election, store, cut) in &mut nodes {
+            let late = world.cluster.lock().unwrap().late.len();
+            if late > 0 && one_in(8) {
+                let which = (0..late).find(|_| one_in(late as u64)).unwrap_or(0);
+                belated += u64::from(world.cluster.lock().unwrap().catch_up(which));
+            }
+            for (election, store, cut, confirmed) in &mut nodes {
                 if one_in(200) {
                     *cut = now + Span::from_secs(3);
                 }
+                let delays = one_in(10);
+                world.with(|cluster| cluster.delays = delays);
                 let leader = election.leads(now).and(election.leader().cloned());
                 if let Some(leader) = leader.filter(|_| *cut < now && one_in(20)) {
                     // Another may have taken it over before this one learns of it.
@@ -549,7 +574,16 @@ async fn two_never_lead_by_one_lease() {
                 let Some(action) = election.poll(now, step) else { continue };
                 let is_asked = *cut < now && !one_in(20);
                 let said = if is_asked { store.act(&action).await.ok() } else { None };
-                election.heard(now, said.filter(|_| !one_in(20)));
+                let said = said.filter(|_| !one_in(20));
+                if matches!(said, Some(Said::Written(_))) {
+                    *confirmed = now;
+                }
+                election.heard(now, said);
+            }
+            for (election, .., confirmed) in &nodes {
+                // Others wait for a lease.
+                let in_time = election.leads(now).is_none() || now < *confirmed + lease;
+                assert!(in_time, "seed {seed}, step {step}: one leads on without a write");
             }
             let leading = nodes.iter().filter_map(|(election, ..)| election.leads(now));
             let leading: Vec<_> = leading.map(|(epoch, _)| epoch).collect();
@@ -559,6 +593,7 @@ async fn two_never_lead_by_one_lease() {
         epochs += led.len();
     }
     assert!(epochs > 6, "{epochs} offices prove nothing");
+    assert!(belated > 0, "nothing was written late");
 }
 
 #[tokio::test]

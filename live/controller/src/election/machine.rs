@@ -14,6 +14,10 @@
 //! A store may lose the record, or be given an old one. Who finds none waits a lease as well: a leader of which it
 //! knows nothing has stopped then. And each remembers the highest epoch that it has seen, and begins so far above it
 //! that those are below which it has missed.
+//!
+//! What was asked without an answer may be written late. Over a revision that is only where nobody has written since,
+//! and so nobody leads; over nothing also where another has led and its record is gone. Who finds such a record of its
+//! own waits for it as for another's.
 
 use protocol::agent::MOST_EPOCH;
 use serde::{Deserialize, Serialize};
@@ -126,12 +130,14 @@ pub struct Election {
     office: Option<Office>,
     flight: Option<Flight>,
     next: Time,
+    /// The highest epoch that was to be taken over nothing, without an answer.
+    stray: u64,
 }
 
 impl Election {
     /// Knows nothing yet; `last` is the highest epoch that this one's state has.
     pub const fn new(own: Candidate, last: u64) -> Self {
-        Self { own, last, seen: None, office: None, flight: None, next: Time::ZERO }
+        Self { own, last, seen: None, office: None, flight: None, next: Time::ZERO, stray: 0 }
     }
 
     /// The highest epoch that it knows of: what its state should have at its next start.
@@ -170,8 +176,9 @@ impl Election {
     fn free(&self) -> Time {
         match &self.seen {
             Some((Some(record), _, since)) => {
-                // One's own: whoever wrote it has stopped.
-                let is_free = record.released || record.process == self.own.process;
+                // One's own: whoever led before it has stopped.
+                let is_own = record.process == self.own.process && record.epoch > self.stray;
+                let is_free = record.released || is_own;
                 let patience = record.lease_ns.max(self.own.lease);
                 if is_free { *since } else { *since + patience }
             }
@@ -229,6 +236,11 @@ impl Election {
         let Some(flight) = self.flight.take() else { return };
         if self.office.is_some_and(|office| now >= office.until) {
             self.office = None;
+        }
+        if let (None, Flight::Take(record, _)) = (&said, &flight)
+            && matches!(self.seen, Some((_, None, _)))
+        {
+            self.stray = self.stray.max(record.epoch);
         }
         let lease = self.own.lease;
         match (said, flight) {

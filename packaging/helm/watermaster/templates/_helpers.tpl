@@ -50,6 +50,65 @@ helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
 {{- range $at, $address := $all }}{{ if $at }}, {{ end }}{{ $address | quote }}{{ end -}}
 {{- end }}
 
+{{- /* The configuration of the controller (list ROOT NUMBER). */}}
+{{- define "watermaster.config" -}}
+{{- $root := index . 0 -}}
+{{- $at := index . 1 -}}
+{{- $name := include "watermaster.controller" $root -}}
+{{- $values := $root.Values.controller -}}
+{{- $election := $root.Values.election -}}
+state = "/var/lib/watermaster"
+log = { format = {{ $root.Values.log.format | quote }}, level = {{ $root.Values.log.level | quote }} }
+{{ $values.config }}
+
+[listen]
+http = "{{ $values.listen }}:7443"
+{{- if $values.openflow.enabled }}
+openflow_tls = "{{ $values.listen }}:6654"
+{{- end }}
+
+[tls]
+ca = "/etc/watermaster/certs/ca.crt"
+certificate = "/etc/watermaster/certs/tls.crt"
+key = "/etc/watermaster/certs/tls.key"
+{{- if $values.tls.crl }}
+crl = "/etc/watermaster/certs/ca.crl"
+{{- end }}
+
+[election]
+name = "{{ $name }}-{{ $at }}"
+address = "https://{{ include "watermaster.pod" (list $root $at) }}:7443"
+lease = {{ $election.lease | default (ternary "2 s" "5 s" (not (empty $election.etcd))) | quote }}
+{{- if $election.etcd }}
+etcd = [{{ range $member, $address := $election.etcd }}{{ if $member }}, {{ end }}{{ $address | quote }}{{ end }}]
+prefix = {{ $election.prefix | quote }}
+{{- else }}
+
+[election.kubernetes]
+name = {{ $name | quote }}
+{{- end }}
+{{- if $election.tls.secret }}
+
+[election.tls]
+ca = "/etc/watermaster/etcd/ca.crt"
+certificate = "/etc/watermaster/etcd/tls.crt"
+key = "/etc/watermaster/etcd/tls.key"
+{{- end }}
+{{- end }}
+
+{{- /* What of such a configuration only a restart changes: all but the tables and keys that a reload takes, as
+docs/operating.md#controller lists them. What is written otherwise, as in one line of the root, counts too. */}}
+{{- define "watermaster.restarts" -}}
+{{- range $table := splitList "\n[" (regexReplaceAll "(?m)^[ \\t]+" . "") -}}
+{{- if not (regexMatch "^\\[?(policy|limits|tenant|tls)\\b" $table) -}}
+{{- $taken := ternary "lease" "agent" (hasPrefix "control]" $table) -}}
+{{- $left := regexReplaceAll (printf "(?m)^%s[ \\t]*=.*$" $taken) $table "" -}}
+{{- $left = regexReplaceAll "\\s+" $left " " | trim -}}
+{{- if ne $left "control]" }}[{{ $left }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "watermaster.check" -}}
 {{- if and .Values.controller.enabled (regexMatch "(?m)^\\s*(\\[\\s*(listen|tls|election|log)\\b|(state|log|listen|tls|election)\\b[\\s.\\w]*=)" .Values.controller.config) -}}
 {{- fail "controller.config: state, log, [listen], [tls] and [election] are the chart's; remove them, other values set them" -}}
