@@ -1,6 +1,6 @@
 //! Which figures there are and which runs each takes. Figures that need the same run share it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -150,12 +150,12 @@ pub struct Unit {
     pub path: PathBuf,
     /// What changes it.
     pub overrides: Vec<Override>,
-    /// Label of the policy that the others are compared with.
-    pub baseline: String,
+    /// Label of the policy that the others are compared with; `None` where nothing is.
+    pub baseline: Option<String>,
     /// Its runs, in the order of the scenario.
     pub runs: Vec<PlannedRun>,
     /// The distributions that figures plot of it.
-    pub distributions: Vec<String>,
+    pub distributions: BTreeSet<String>,
 }
 
 /// The run of a unit under one policy.
@@ -163,7 +163,7 @@ pub struct Unit {
 pub struct PlannedRun {
     /// Label of the policy.
     pub policy: String,
-    /// Equal for equal results.
+    /// Equal for equal results, whatever the policy is called.
     pub key: String,
 }
 
@@ -254,10 +254,8 @@ impl Plan {
             trace = Some(Override::text("--trace", "workload.trace.file", &file));
         }
         let plotted = scenario.figures.iter().flat_map(|figure| &figure.metrics);
-        let mut distributions: Vec<String> =
+        let distributions: BTreeSet<String> =
             plotted.filter(|name| metrics::distributions().any(|d| d == *name)).cloned().collect();
-        distributions.sort();
-        distributions.dedup();
         let series = Series {
             path,
             figure,
@@ -288,15 +286,24 @@ impl Plan {
             if !tells {
                 continue;
             }
-            let policies = policies_of(&open, scenario);
-            // Other runs may be read otherwise, too, as far as they have what is compared.
+            // Other runs may be read otherwise, too.
             let readings: Vec<(&Choice, &Tried)> = scenario
                 .choices
                 .iter()
                 .flat_map(|of| of.tried.iter().map(move |value| (of, value)))
                 .filter(|(_, value)| !value.is_other_runs())
                 .collect();
-            let has = |one: &Published| one.against.as_ref().is_none_or(|a| policies.contains(a));
+            let own: Vec<&Published> = all.into_iter().filter(|one| choice.is_of(one)).collect();
+            let read = own.iter().flat_map(|one| {
+                readings.iter().filter_map(move |(of, reading)| of.read(reading, one))
+            });
+            let judged_of: Vec<Published> = own
+                .iter()
+                .map(|one| (*one).clone())
+                .chain(read)
+                .filter(|one| one.standing.is_judged())
+                .collect();
+            let policies = policies_of(&judged_of, scenario);
             let nothing = Choice { tried: Vec::new(), ..choice.clone() };
             let mut plan = ChoicePlan { choice: nothing, tried: Vec::new() };
             for value in choice.tried.iter().filter(|_| !selection.quick) {
@@ -311,7 +318,7 @@ impl Plan {
                 plan.add(value.clone(), &points, |one| choice.read(value, one));
                 for (of, reading) in &readings {
                     plan.add(value.read_as(reading), &points, |one| {
-                        of.read(reading, one).filter(|read| choice.is_of(one) && has(read))
+                        of.read(reading, one).filter(|_| choice.is_of(one))
                     });
                 }
             }
@@ -333,15 +340,18 @@ impl Plan {
                 set.iter().cloned().chain(figure.overrides(point, repetition)).collect()
             };
             let scenario = Scenario::load(path, &of(1))?;
+            let baseline = scenario.figures_compare().then_some(scenario.baseline.as_str());
             let runs = |label: &&str| {
-                series.policies.is_empty() || series.policies.iter().any(|p| p == label)
+                let chosen =
+                    series.policies.is_empty() || series.policies.iter().any(|p| p == label);
+                chosen || baseline == Some(*label)
             };
             let labels: Vec<&str> = scenario.labels().filter(runs).collect();
             let mut units = Vec::new();
             for repetition in 1..=series.seeds {
                 let overrides = of(repetition);
                 let content = Content::load(path, &overrides)?;
-                let keys = content.keys(&labels, &scenario.baseline, &series.distributions);
+                let keys = content.keys(&labels, baseline, &[]);
                 let keys = keys.map_err(|source| PlanError::File {
                     scenario: path.display().to_string(),
                     source,
@@ -351,7 +361,7 @@ impl Plan {
                 units.push(self.unit(Unit {
                     path: path.to_path_buf(),
                     overrides,
-                    baseline: scenario.baseline.clone(),
+                    baseline: baseline.map(str::to_owned),
                     runs: runs.collect(),
                     distributions: series.distributions.clone(),
                 }));
@@ -366,10 +376,12 @@ impl Plan {
     /// The position of a unit with the same results; `unit` is added if there is none.
     fn unit(&mut self, unit: Unit) -> usize {
         let same = self.units.iter().position(|other| other.runs == unit.runs);
-        same.unwrap_or_else(|| {
+        let Some(position) = same else {
             self.units.push(unit);
-            self.units.len() - 1
-        })
+            return self.units.len() - 1;
+        };
+        self.units[position].distributions.extend(unit.distributions);
+        position
     }
 }
 
@@ -382,15 +394,15 @@ struct Series<'a> {
     seeds: u32,
     /// The policies to run; empty: all.
     policies: Vec<String>,
-    distributions: Vec<String>,
+    distributions: BTreeSet<String>,
 }
 
-/// The policies without which `published` can't be judged, the baseline among them, in the order of
-/// the scenario.
-fn policies_of(published: &[&Published], scenario: &Scenario) -> Vec<String> {
+/// The policies without which `published` can't be judged, but for a baseline, in the order of the
+/// scenario.
+fn policies_of(published: &[Published], scenario: &Scenario) -> Vec<String> {
     let needs = |label: &&str| {
-        let of = |p: &&Published| p.policy == *label || p.against.as_deref() == Some(label);
-        scenario.baseline == *label || published.iter().any(of)
+        let of = |p: &Published| p.policy == *label || p.against.as_deref() == Some(*label);
+        published.iter().any(of)
     };
     scenario.labels().filter(needs).map(str::to_owned).collect()
 }
