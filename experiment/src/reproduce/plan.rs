@@ -270,7 +270,7 @@ impl Plan {
             panel.points.iter().flat_map(|point| &point.published).collect();
         let open: Vec<_> = open.into_iter().filter(|p| p.standing.is_judged()).collect();
         for choice in &scenario.choices {
-            // Only what is judged: the points, and the policies, that something is published of.
+            // Only what is judged: the points, and at each the policies, that something is published of.
             let open: Vec<_> = open.iter().copied().filter(|p| choice.is_of(p)).collect();
             let whole = open.iter().any(|p| p.at.is_none());
             let is_judged = |point: &&&[Setting]| {
@@ -303,7 +303,6 @@ impl Plan {
                 .chain(read)
                 .filter(|one| one.standing.is_judged())
                 .collect();
-            let policies = policies_of(&judged_of, scenario);
             let nothing = Choice { tried: Vec::new(), ..choice.clone() };
             let mut plan = ChoicePlan { choice: nothing, tried: Vec::new() };
             for value in choice.tried.iter().filter(|_| !selection.quick) {
@@ -313,8 +312,12 @@ impl Plan {
                 }
                 let set = series.set.iter().chain(&value.set).cloned().collect();
                 let seeds = choice.seeds.min(series.seeds);
-                let series = Series { set, seeds, policies: policies.clone(), ..series.clone() };
-                let points = self.points(&series, &judged)?;
+                let mut series = Series { set, seeds, ..series.clone() };
+                let mut points = Vec::new();
+                for point in &judged {
+                    series.policies = policies_of(&judged_of, point, scenario);
+                    points.extend(self.points(&series, &[*point])?);
+                }
                 plan.add(value.clone(), &points, |one| choice.read(value, one));
                 for (of, reading) in &readings {
                     plan.add(value.read_as(reading), &points, |one| {
@@ -397,12 +400,13 @@ struct Series<'a> {
     distributions: BTreeSet<String>,
 }
 
-/// The policies without which `published` can't be judged, but for a baseline, in the order of the
-/// scenario.
-fn policies_of(published: &[Published], scenario: &Scenario) -> Vec<String> {
+/// The policies without which what is `published` of `point`, or of the whole axis, can't be judged, but
+/// for a baseline, in the order of the scenario.
+fn policies_of(published: &[Published], point: &[Setting], scenario: &Scenario) -> Vec<String> {
+    let here = |p: &&Published| p.at.is_none() || p.at.as_ref() == point.first();
     let needs = |label: &&str| {
         let of = |p: &Published| p.policy == *label || p.against.as_deref() == Some(*label);
-        published.iter().any(of)
+        published.iter().filter(here).any(of)
     };
     scenario.labels().filter(needs).map(str::to_owned).collect()
 }

@@ -343,32 +343,36 @@ fn one_policy_is_changed(metric: &str, beside: usize) {
     }
 }
 
-/// Three policies of a figure, of which `fifo` alone is judged: a choice runs that alone, and its value of the
-/// baseline's nothing.
+/// Of three policies `fifo` is judged at the one point and `tcp` at the other: a choice runs each there alone,
+/// and again only where its value changes it.
 #[test]
-fn a_choice_runs_those_policies_that_are_judged() {
+fn a_choice_runs_those_policies_that_are_judged_at_a_point() {
     let desk = Desk::new();
     let axis = AXIS.split("[[published]]").next().unwrap();
     let open =
         OPEN.replace("workload.bytes\" = \"101 KB\"", "policy.tcp.transport.initial_window\" = 2");
     let text = format!(
-        "name = \"a\"\ntitle = \"A\"\n{}{axis}{}{open}",
+        "name = \"a\"\ntitle = \"A\"\n{}{axis}{}at = 1\n{}at = 2\n{open}",
         base_with(THREE),
-        row("fifo", "fct_mean_s")
+        row("fifo", "fct_mean_s"),
+        row("tcp", "fct_mean_s")
     );
     fs::write(desk.0.path().join("scenarios/text/a.toml"), text).unwrap();
     let plan = desk.plan(&Selection::default());
     let (results, runs) = desk.count(&plan);
-    // All three at two points, twice; then fifo, under the one value that changes its runs.
-    assert_eq!(runs, 4 * 3 + 4);
+    // All three at two points, twice; then tcp under a value that changes it alone, and both under the other.
+    assert_eq!(runs, 4 * 3 + 2 + 2 * 2);
     let labels = |unit: &Result<Measured, String>| -> Vec<String> {
         unit.as_ref().unwrap().0.iter().map(|own| own.policy.clone()).collect()
     };
     assert!(results.iter().take(4).all(|unit| labels(unit) == ["sff", "tcp", "fifo"]));
-    assert!(results.iter().skip(4).all(|unit| labels(unit) == ["fifo"]));
+    for (unit, label) in results[4..].iter().zip(["fifo", "fifo", "tcp", "tcp"].iter().cycle()) {
+        assert_eq!(labels(unit), [*label]);
+    }
     let figure = Reproduction::new(&plan, &results, false).figures.remove(0);
     let [as_much, less] = &figure.choices[0].tried[..] else { panic!("two values") };
-    assert_eq!((as_much.measures.len(), less.measures.len()), (0, 1), "one changes nothing");
+    let rows = (as_much.measures.len(), less.measures.len());
+    assert_eq!(rows, (1, 2), "what a value leaves as it is has no row");
 }
 
 /// The control that a policy has which decides nothing, what it is called and which figure plots a distribution
