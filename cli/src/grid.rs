@@ -327,8 +327,9 @@ impl Cell {
     fn keys_now(&self, input: &Input) -> Result<Vec<String>, Failure> {
         let labels: Vec<&str> = self.policies.iter().map(String::as_str).collect();
         // Without the baseline nothing is compared with it.
-        let with = [format!("sweep, compared: {}", self.base.is_some())];
-        let keys = input.content(&self.changes)?.keys(&labels, &self.baseline, &with);
+        let baseline = self.base.map(|_| self.baseline.as_str());
+        let with = ["sweep".to_owned()];
+        let keys = input.content(&self.changes)?.keys(&labels, baseline, &with);
         keys.map_err(|error| {
             Failure::misused(format_args!(
                 "a file that the scenario names: {error}; let it be read"
@@ -499,6 +500,18 @@ mod tests {
         // What it is called changes no result, but what is sent.
         assert_eq!(run(&SCENARIO.replace("Small", "Smaller"), 3), (0, more));
         assert_eq!(run(&SCENARIO.replace("100 KB", "200 KB"), 3).0, 6);
+        // Nor does what a policy is called; what is published of it is its scenario's alone.
+        let against = "fct_mean_s against tcp";
+        let published = "[[published]]\npolicy = \"smsf\"\nmetric = \"fct_mean_s\"\nagainst = \"tcp\"\n\
+            value = 0.5\ntolerance = 0.1\n";
+        let larger = SCENARIO.replace("100 KB", "300 KB");
+        let (ran, told) = run(&format!("{larger}{published}"), 3);
+        assert_eq!((ran, told[&0].results[1].metrics.contains_key(against)), (6, true));
+        let called = larger.replace("name = \"smsf\"\n", "name = \"smsf\"\nlabel = \"mine\"\n");
+        let (ran, plain) = run(&called, 3);
+        let mine = &plain[&0].results[1];
+        assert_eq!((ran, mine.policy.as_str()), (0, "mine"));
+        assert!(!mine.metrics.contains_key(against), "{mine:?}");
     }
 
     #[test]

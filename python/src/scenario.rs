@@ -175,10 +175,10 @@ impl PyScenario {
         // The result is kept as it is shown and judged.
         let with = [
             format!("python {}, {in_python:?}, {repeat}, {compares}", crate::sources()),
-            format!("{:?}, {:?}", scenario.name, scenario.published),
+            format!("{:?}, {:?}, {shown:?}, {baseline:?}", scenario.name, scenario.published),
         ];
         let labels: Vec<&str> = shown.iter().chain([baseline]).map(String::as_str).collect();
-        let keys = content.keys(&labels, baseline, &with).map_err(|error| {
+        let keys = content.keys(&labels, Some(baseline.as_str()), &with).map_err(|error| {
             PyOSError::new_err(format!("a file that the scenario names: {error}; let it be read"))
         })?;
         let mut hasher = DefaultHasher::new();

@@ -119,6 +119,13 @@ pub fn distributions() -> impl Iterator<Item = &'static str> {
     DISTRIBUTIONS.iter().map(|(name, _)| *name)
 }
 
+/// Whether the metric or distribution `name` is of a run beside the baseline's.
+pub fn compares(name: &str) -> bool {
+    const SHARES: [&str; 3] =
+        ["jobs_improved_ratio", "jobs_worsened_ratio", "jobs_gained_100_s_ratio"];
+    is_change(name) || SHARES.contains(&name)
+}
+
 /// Share of each link's capacity that was used; empty when nothing ran.
 pub fn link_utilization(topology: &Topology, run: &Outcome) -> BTreeMap<LinkId, f64> {
     View::new(topology, run, None).utilization()

@@ -1,6 +1,6 @@
 //! Which figures there are and which runs each takes. Figures that need the same run share it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -151,12 +151,12 @@ pub struct Unit {
     pub path: PathBuf,
     /// What changes it.
     pub overrides: Vec<Override>,
-    /// Label of the policy that the others are compared with.
-    pub baseline: String,
+    /// Label of the policy that the others are compared with; `None` where nothing is.
+    pub baseline: Option<String>,
     /// Its runs, in the order of the scenario.
     pub runs: Vec<PlannedRun>,
     /// The distributions that figures plot of it.
-    pub distributions: Vec<String>,
+    pub distributions: BTreeSet<String>,
 }
 
 /// The run of a unit under one policy.
@@ -164,7 +164,7 @@ pub struct Unit {
 pub struct PlannedRun {
     /// Label of the policy.
     pub policy: String,
-    /// Equal for equal results.
+    /// Equal for equal results, whatever the policy is called.
     pub key: String,
 }
 
@@ -255,10 +255,8 @@ impl Plan {
             trace = Some(Override::text("--trace", "workload.trace.file", &file));
         }
         let plotted = scenario.figures.iter().flat_map(|figure| &figure.metrics);
-        let mut distributions: Vec<String> =
+        let distributions: BTreeSet<String> =
             plotted.filter(|name| metrics::distributions().any(|d| d == *name)).cloned().collect();
-        distributions.sort();
-        distributions.dedup();
         let series = Series {
             path,
             figure,
@@ -273,7 +271,7 @@ impl Plan {
             panel.points.iter().flat_map(|point| &point.published).collect();
         let open: Vec<_> = open.into_iter().filter(|p| p.standing.is_judged()).collect();
         for choice in &scenario.choices {
-            // Only what is judged: the points, and the policies, that something is published of.
+            // Only what is judged: the points, and at each the policies, that something is published of.
             let open: Vec<_> = open.iter().copied().filter(|p| choice.is_of(p)).collect();
             let whole = open.iter().any(|p| p.at.is_none());
             let is_judged = |point: &&&[Setting]| {
@@ -289,15 +287,23 @@ impl Plan {
             if !tells {
                 continue;
             }
-            let policies = policies_of(&open, scenario);
-            // Other runs may be read otherwise, too, as far as they have what is compared.
+            // Other runs may be read otherwise, too.
             let readings: Vec<(&Choice, &Tried)> = scenario
                 .choices
                 .iter()
                 .flat_map(|of| of.tried.iter().map(move |value| (of, value)))
                 .filter(|(_, value)| !value.is_other_runs())
                 .collect();
-            let has = |one: &Published| one.against.as_ref().is_none_or(|a| policies.contains(a));
+            let own: Vec<&Published> = all.into_iter().filter(|one| choice.is_of(one)).collect();
+            let read = own.iter().flat_map(|one| {
+                readings.iter().filter_map(move |(of, reading)| of.read(reading, one))
+            });
+            let judged_of: Vec<Published> = own
+                .iter()
+                .map(|one| (*one).clone())
+                .chain(read)
+                .filter(|one| one.standing.is_judged())
+                .collect();
             let nothing = Choice { tried: Vec::new(), ..choice.clone() };
             let mut plan = ChoicePlan { choice: nothing, tried: Vec::new() };
             for value in choice.tried.iter().filter(|_| !selection.quick) {
@@ -307,17 +313,16 @@ impl Plan {
                 }
                 let set = series.set.iter().chain(&value.set).cloned().collect();
                 let seeds = choice.seeds.min(series.seeds);
-                let series = Series { set, seeds, ..series.clone() };
+                let mut series = Series { set, seeds, ..series.clone() };
                 let mut points = Vec::new();
                 for point in &judged {
-                    let policies = needed_at(point.first(), &open, &readings, scenario);
-                    let series = Series { policies, ..series.clone() };
+                    series.policies = policies_of(&judged_of, point, scenario);
                     points.extend(self.points(&series, &[*point])?);
                 }
                 plan.add(value.clone(), &points, |one| choice.read(value, one));
                 for (of, reading) in &readings {
                     plan.add(value.read_as(reading), &points, |one| {
-                        of.read(reading, one).filter(|read| choice.is_of(one) && has(read))
+                        of.read(reading, one).filter(|_| choice.is_of(one))
                     });
                 }
             }
@@ -339,15 +344,18 @@ impl Plan {
                 set.iter().cloned().chain(figure.overrides(point, repetition)).collect()
             };
             let scenario = Scenario::load(path, &of(1))?;
+            let baseline = scenario.figures_compare().then_some(scenario.baseline.as_str());
             let runs = |label: &&str| {
-                series.policies.is_empty() || series.policies.iter().any(|p| p == label)
+                let chosen =
+                    series.policies.is_empty() || series.policies.iter().any(|p| p == label);
+                chosen || baseline == Some(*label)
             };
             let labels: Vec<&str> = scenario.labels().filter(runs).collect();
             let mut units = Vec::new();
             for repetition in 1..=series.seeds {
                 let overrides = of(repetition);
                 let content = Content::load(path, &overrides)?;
-                let keys = content.keys(&labels, &scenario.baseline, &series.distributions);
+                let keys = content.keys(&labels, baseline, &[]);
                 let keys = keys.map_err(|source| PlanError::File {
                     scenario: path.display().to_string(),
                     source,
@@ -357,7 +365,7 @@ impl Plan {
                 units.push(self.unit(Unit {
                     path: path.to_path_buf(),
                     overrides,
-                    baseline: scenario.baseline.clone(),
+                    baseline: baseline.map(str::to_owned),
                     runs: runs.collect(),
                     distributions: series.distributions.clone(),
                 }));
@@ -372,10 +380,12 @@ impl Plan {
     /// The position of a unit with the same results; `unit` is added if there is none.
     fn unit(&mut self, unit: Unit) -> usize {
         let same = self.units.iter().position(|other| other.runs == unit.runs);
-        same.unwrap_or_else(|| {
+        let Some(position) = same else {
             self.units.push(unit);
-            self.units.len() - 1
-        })
+            return self.units.len() - 1;
+        };
+        self.units[position].distributions.extend(unit.distributions);
+        position
     }
 }
 
@@ -388,38 +398,18 @@ struct Series<'a> {
     seeds: u32,
     /// The policies to run; empty: all.
     policies: Vec<String>,
-    distributions: Vec<String>,
+    distributions: BTreeSet<String>,
 }
 
-/// The policies without which `published` can't be judged, the baseline among them, in the order of
-/// the scenario.
-fn policies_of(published: &[&Published], scenario: &Scenario) -> Vec<String> {
+/// The policies without which what is `published` of `point`, or of the whole axis, can't be judged, but
+/// for a baseline, in the order of the scenario.
+fn policies_of(published: &[Published], point: &[Setting], scenario: &Scenario) -> Vec<String> {
+    let here = |p: &&Published| p.at.is_none() || p.at.as_ref() == point.first();
     let needs = |label: &&str| {
-        let of = |p: &&Published| p.policy == *label || p.against.as_deref() == Some(label);
-        scenario.baseline == *label || published.iter().any(of)
+        let of = |p: &Published| p.policy == *label || p.against.as_deref() == Some(*label);
+        published.iter().filter(here).any(of)
     };
     scenario.labels().filter(needs).map(str::to_owned).collect()
-}
-
-/// Of the policies of `published` those without which what is said of the point `at`, or of the whole axis,
-/// can't be judged, also as `readings` have it.
-fn needed_at(
-    at: Option<&Setting>,
-    published: &[&Published],
-    readings: &[(&Choice, &Tried)],
-    scenario: &Scenario,
-) -> Vec<String> {
-    let here = |p: &&Published| p.at.is_none() || p.at.as_ref() == at;
-    let own: Vec<&Published> = published.iter().copied().filter(here).collect();
-    let mut read: Vec<Published> = Vec::new();
-    for one in &own {
-        read.extend(readings.iter().filter_map(|(of, reading)| of.read(reading, one)));
-    }
-    let all: Vec<&Published> = own.into_iter().chain(&read).collect();
-    let of_all_points = policies_of(published, scenario);
-    let mut needed = policies_of(&all, scenario);
-    needed.retain(|label| of_all_points.contains(label));
-    needed
 }
 
 impl Selection {

@@ -23,7 +23,7 @@ pub struct Measured(pub Vec<PolicyMeasured>);
 /// The results of a unit under one policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PolicyMeasured {
-    /// Its label.
+    /// Its label. A kept result that several have in common has that of whoever ran it.
     pub policy: String,
     /// What was measured.
     pub metrics: Metrics,
@@ -55,29 +55,58 @@ pub struct Work<'a> {
 #[derive(Debug)]
 struct Part<'a> {
     unit: &'a Unit,
-    missing: Vec<&'a PlannedRun>,
-    /// Positions of its runs: of those that are missing, and of the baseline's, which others are
-    /// compared with.
+    missing: Vec<Missing<'a>>,
+    /// Positions of its runs: of those that are missing, and of the baseline's, where others are
+    /// compared with it.
     runs: Range<usize>,
+}
+
+/// A run that isn't cached.
+#[derive(Debug)]
+struct Missing<'a> {
+    run: &'a PlannedRun,
+    /// The distributions that figures plot of it, in whichever unit.
+    distributions: BTreeSet<&'a str>,
+}
+
+/// The distributions that figures plot of each run, by key.
+fn plotted(units: &[Unit]) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut plotted: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for unit in units {
+        for run in &unit.runs {
+            let of = plotted.entry(&run.key).or_default();
+            of.extend(unit.distributions.iter().map(String::as_str));
+        }
+    }
+    plotted
 }
 
 impl<'a> Work<'a> {
     /// Looks up in `cache` what `units` need.
     pub fn new(units: &'a [Unit], cache: &'a Cache) -> Self {
         let mut work = Self { units, cache, cached: BTreeMap::new(), parts: Vec::new(), runs: 0 };
-        let mut taken = BTreeSet::new();
+        // Each run is taken out by the first unit that has it.
+        let mut plotted = plotted(units);
         for unit in units {
-            let mut missing: Vec<&PlannedRun> = Vec::new();
-            for run in unit.runs.iter().filter(|run| taken.insert(run.key.as_str())) {
-                match cache.get(&run.key) {
-                    Some(measured) => drop(work.cached.insert(&run.key, Ok(measured))),
-                    None => missing.push(run),
+            let mut missing: Vec<Missing<'_>> = Vec::new();
+            for run in &unit.runs {
+                let Some(distributions) = plotted.remove(run.key.as_str()) else { continue };
+                let kept: Option<PolicyMeasured> = cache.get(&run.key);
+                // It may have been kept for figures that plot less.
+                let has_all = |kept: &PolicyMeasured| {
+                    distributions.iter().all(|d| kept.samples.contains_key(*d))
+                };
+                match kept.filter(has_all) {
+                    Some(kept) => drop(work.cached.insert(&run.key, Ok(kept))),
+                    None => missing.push(Missing { run, distributions }),
                 }
             }
             if missing.is_empty() {
                 continue;
             }
-            let again = !missing.iter().any(|run| run.policy == unit.baseline);
+            let is_there =
+                |baseline: &String| missing.iter().any(|one| one.run.policy == *baseline);
+            let again = unit.baseline.as_ref().is_some_and(|baseline| !is_there(baseline));
             let end = work.runs + missing.len() + usize::from(again);
             work.parts.push(Part { unit, missing, runs: work.runs..end });
             work.runs = end;
@@ -105,7 +134,7 @@ impl<'a> Work<'a> {
                 let ran = part.run(self.cache, progress);
                 part.runs.clone().for_each(|run| progress(Tick { run, done: 1.0 }));
                 let mut results = results.lock().expect("no thread panics while it holds the lock");
-                for run in &part.missing {
+                for Missing { run, .. } in &part.missing {
                     let all = ran.as_ref().map_err(Clone::clone);
                     results.insert(&run.key, all.map(|all| all[run.policy.as_str()].clone()));
                 }
@@ -118,10 +147,11 @@ impl<'a> Work<'a> {
             work();
         });
         let results = results.into_inner().expect("no thread panics while it holds the lock");
-        let of = |unit: &Unit| {
-            let runs = unit.runs.iter().map(|run| results[run.key.as_str()].clone());
-            runs.collect::<Result<_, _>>().map(Measured)
+        let own = |run: &PlannedRun| -> Result<PolicyMeasured, String> {
+            let measured = results[run.key.as_str()].clone()?;
+            Ok(PolicyMeasured { policy: run.policy.clone(), ..measured })
         };
+        let of = |unit: &Unit| unit.runs.iter().map(own).collect::<Result<_, _>>().map(Measured);
         self.units.iter().map(of).collect()
     }
 }
@@ -136,10 +166,10 @@ impl Part<'_> {
         let Unit { path, overrides, .. } = self.unit;
         let scenario = Scenario::load(path, overrides).map_err(|error| error.to_string())?;
         let prepared = Prepared::new(scenario).map_err(|error| error.to_string())?;
-        // The baseline runs first: only its outcome is kept while the others run.
-        let baseline = [self.unit.baseline.clone()];
-        let others = self.missing.iter().map(|run| run.policy.clone());
-        let others: Vec<String> = others.filter(|policy| *policy != baseline[0]).collect();
+        // The baseline, if any, runs first: only its outcome is kept while the others run.
+        let baseline: Vec<String> = self.unit.baseline.iter().cloned().collect();
+        let others = self.missing.iter().map(|missing| missing.run.policy.clone());
+        let others: Vec<String> = others.filter(|policy| !baseline.contains(policy)).collect();
         let tasks = prepared.tasks(&baseline, None).chain(prepared.tasks(&others, None));
         let mut before: Option<Outcome> = None;
         let mut measured = BTreeMap::new();
@@ -147,34 +177,34 @@ impl Part<'_> {
             let tick = |now: &Progress| progress(Tick { run: position, done: prepared.done(now) });
             let run = task.run(&mut Stage::default(), &mut |now| tick(&now));
             let run = run.map_err(|error| error.to_string())?;
-            if let Some(missing) = self.missing.iter().find(|missing| missing.policy == run.policy)
-            {
+            if let Some(missing) = self.missing.iter().find(|one| one.run.policy == run.policy) {
                 let topology = &prepared.scenario.topology;
-                let own = self.unit.measure(run.policy, topology, &run.outcome, before.as_ref());
-                let own = cache.put(&missing.key, &own).map_err(|error| error.to_string())?;
-                measured.insert(missing.policy.as_str(), own);
+                let own = missing.measure(topology, &run.outcome, before.as_ref());
+                let own = cache.put(&missing.run.key, &own).map_err(|error| error.to_string())?;
+                measured.insert(missing.run.policy.as_str(), own);
             }
-            before.get_or_insert(run.outcome);
+            if !baseline.is_empty() {
+                before.get_or_insert(run.outcome);
+            }
             progress(Tick { run: position, done: 1.0 });
         }
         Ok(measured)
     }
 }
 
-impl Unit {
+impl Missing<'_> {
     fn measure(
         &self,
-        policy: String,
         topology: &Topology,
         run: &Outcome,
         baseline: Option<&Outcome>,
     ) -> PolicyMeasured {
         let samples = self.distributions.iter().filter_map(|name| {
             let sample = metrics::distribution(name, topology, run, baseline)?;
-            Some((name.clone(), thinned(&sample)))
+            Some(((*name).to_owned(), thinned(&sample)))
         });
         PolicyMeasured {
-            policy,
+            policy: self.run.policy.clone(),
             metrics: metrics::measure(topology, run, baseline),
             samples: samples.collect(),
         }

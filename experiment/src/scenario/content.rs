@@ -8,9 +8,12 @@ use std::path::{Path, PathBuf};
 
 use document::{Below, Document, DocumentError, Item, Node, Override, Table, text_of};
 
-/// Keys that affect how results are shown and judged, but not the results.
-const WITHOUT: [&str; 10] = [
+use super::World;
+
+/// Keys that affect how results are compared, shown and judged, but not the results.
+const WITHOUT: [&str; 11] = [
     "name",
+    "baseline",
     "title",
     "source",
     "testbed",
@@ -63,10 +66,22 @@ pub(super) fn document<'a>(
 /// A scenario file with overrides applied, without keys that change no result.
 #[derive(Clone, Debug)]
 pub struct Content {
-    /// All but the policies.
+    /// All but the policies and the control.
     shared: Written,
-    /// The policies by label, in order.
-    policies: Vec<(String, Written)>,
+    /// How decisions come about and reach the hosts.
+    control: Written,
+    policies: Vec<Own>,
+}
+
+/// A policy.
+#[derive(Clone, Debug)]
+struct Own {
+    /// How results call it.
+    label: String,
+    /// All but the label.
+    written: Written,
+    /// Whether its runs depend on the control.
+    is_controlled: bool,
 }
 
 impl Content {
@@ -82,57 +97,89 @@ impl Content {
         let (file, text) = text_of(path, Self::MOST_BYTES)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let document = document(&file, &text, folder, overrides)?;
-        let mut content = Self { shared: Written::default(), policies: Vec::new() };
+        let (shared, control) = (Written::default(), Written::default());
+        let mut content = Self { shared, control, policies: Vec::new() };
         if let Node::Table(root) = &document.root.node {
             let mut root = root.clone();
             root.retain(|key, _| !WITHOUT.contains(&key.as_str()));
+            let mut is_heard = word(&root, "world") == Some(World::Lab.name());
+            if let Some((_, control)) = root.remove("control") {
+                // A whole controller tells, in the notes of a run, what it didn't take.
+                is_heard |=
+                    matches!(&control.node, Node::Table(own) if own.contains_key("controller"));
+                content.control.node(&control.node, folder);
+            }
             if let Some((_, Item { node: Node::List(policies), .. })) = root.remove("policy") {
-                content.policies = policies
-                    .iter()
-                    .map(|one| (label(&one.node), Written::of(one, folder)))
-                    .collect();
+                let policies = policies.iter();
+                content.policies = policies.map(|one| Own::of(one, folder, is_heard)).collect();
             }
             content.shared.table(&root, folder);
         }
         Ok(content)
     }
 
-    /// Names for the results of each of the policies `labels` beside the `baseline`, which also
-    /// depend on `with`: equal for equal contents but for other policies, equal files and sources
-    /// of the program.
+    /// Names for the results of each of the policies `labels`, beside those of the `baseline` where
+    /// they are compared with one, which also depend on `with`. They are equal for equal files and
+    /// sources of the program and equal contents, but for other policies, for what a policy is called,
+    /// and for the control of one that decides nothing.
     ///
     /// # Errors
     /// A file that can't be read.
     pub fn keys(
         &self,
         labels: &[&str],
-        baseline: &str,
+        baseline: Option<&str>,
         with: &[String],
     ) -> io::Result<Vec<String>> {
         let mut shared = DefaultHasher::new();
         shared.write(crate::SOURCES.as_bytes());
         self.shared.hash(&mut shared)?;
-        shared.write(format!("{baseline:?} {with:?}").as_bytes());
+        shared.write(format!("{with:?}").as_bytes());
         let key = |label: &&str| {
             let mut hasher = shared.clone();
-            for (own, policy) in &self.policies {
-                if own == label || own == baseline {
-                    policy.hash(&mut hasher)?;
-                }
+            self.hash_policy(label, &mut hasher)?;
+            if let Some(baseline) = baseline.filter(|baseline| baseline != label) {
+                hasher.write(b"beside");
+                self.hash_policy(baseline, &mut hasher)?;
             }
-            hasher.write(format!("{label:?}").as_bytes());
             Ok(format!("{:016x}", hasher.finish()))
         };
         labels.iter().map(key).collect()
     }
+
+    /// Adds what the runs of the policy `label` depend on, and no other policy's.
+    fn hash_policy(&self, label: &str, hasher: &mut DefaultHasher) -> io::Result<()> {
+        let Some(own) = self.policies.iter().find(|own| own.label == label) else {
+            hasher.write(format!("{label:?}").as_bytes());
+            return Ok(());
+        };
+        own.written.hash(hasher)?;
+        if own.is_controlled { self.control.hash(hasher) } else { Ok(()) }
+    }
 }
 
-/// How results name the policy of a table.
-fn label(policy: &Node) -> String {
-    let Node::Table(table) = policy else { return String::new() };
-    match table.get("label").or_else(|| table.get("name")) {
-        Some((_, Item { node: Node::Text(text), .. })) => text.clone(),
-        _ => String::new(),
+impl Own {
+    /// The policy of `item`; `is_heard`: the control says something of runs in which nothing is decided.
+    fn of(item: &Item, folder: &Path, is_heard: bool) -> Self {
+        let mut table = match &item.node {
+            Node::Table(table) => table.clone(),
+            _ => Table::new(),
+        };
+        let name = word(&table, "name").unwrap_or_default();
+        let is_passive = policy::find(name).is_ok_and(|policy| policy.is_passive());
+        let label = word(&table, "label").unwrap_or(name).to_owned();
+        table.remove("label");
+        let mut written = Written::default();
+        written.table(&table, folder);
+        Self { label, written, is_controlled: is_heard || !is_passive }
+    }
+}
+
+/// The text `key` of a table.
+fn word<'a>(table: &'a Table, key: &str) -> Option<&'a str> {
+    match table.get(key) {
+        Some((_, Item { node: Node::Text(text), .. })) => Some(text),
+        _ => None,
     }
 }
 
@@ -145,12 +192,6 @@ struct Written {
 }
 
 impl Written {
-    fn of(item: &Item, folder: &Path) -> Self {
-        let mut written = Self::default();
-        written.node(&item.node, folder);
-        written
-    }
-
     fn hash(&self, hasher: &mut DefaultHasher) -> io::Result<()> {
         hasher.write(self.text.as_bytes());
         for file in &self.files {

@@ -33,7 +33,7 @@ use units::{Span, Time};
 
 use crate::choice::Choice;
 use crate::figure::Figure;
-use crate::metrics::{self, is_change};
+use crate::metrics;
 use crate::published::Published;
 
 pub use content::Content;
@@ -316,8 +316,17 @@ impl Scenario {
         let figures = self.published.iter();
         let against = |figure: &Published| figure.against.as_ref() == Some(&self.baseline);
         self.measures.is_empty()
-            || self.measures.iter().any(|measure| is_change(measure))
-            || figures.clone().any(|figure| is_change(&figure.metric) || against(figure))
+            || self.measures.iter().any(|measure| metrics::compares(measure))
+            || figures.clone().any(|figure| metrics::compares(&figure.metric) || against(figure))
+    }
+
+    /// Whether a figure plots, or a published value is judged by, what compares with the baseline.
+    pub fn figures_compare(&self) -> bool {
+        let plotted = self.figures.iter().flat_map(|figure| &figure.metrics);
+        let published = self.published.iter().map(|published| &published.metric);
+        let tried = self.choices.iter().flat_map(|choice| &choice.tried);
+        let read = tried.flat_map(|value| value.metric.values());
+        plotted.chain(published).chain(read).any(|metric| metrics::compares(metric))
     }
 }
 

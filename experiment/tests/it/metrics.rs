@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_experiment::Verdict;
 use watermaster_experiment::metrics::{
-    Sample, Summary, Unit, distributions, human, measure, names, transmit,
+    Sample, Summary, Unit, compares, distribution, distributions, human, measure, names, transmit,
 };
 
 /// The page's rows of metrics start with a name in code style.
@@ -287,8 +287,17 @@ fn nothing_ran() {
 
 #[test]
 fn without_a_baseline_nothing_is_compared() {
-    let metrics = measure(&three_hosts(), &by_hand(), None);
-    assert!(metrics.keys().all(|name| !name.contains("change") && name != "jobs_improved_ratio"));
+    let (topology, run, base) = (three_hosts(), by_hand(), by_hand_baseline());
+    let (alone, beside) = (measure(&topology, &run, None), measure(&topology, &run, Some(&base)));
+    assert!(!alone.contains_key("jct_mean_change_ratio"));
+    for name in beside.keys() {
+        assert_eq!(compares(name), !alone.contains_key(name), "{name}");
+    }
+    for name in distributions() {
+        let alone = distribution(name, &topology, &run, None);
+        let beside = distribution(name, &topology, &run, Some(&base));
+        assert_eq!(compares(name), alone != beside, "{name}");
+    }
 }
 
 #[test]

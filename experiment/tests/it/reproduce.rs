@@ -139,8 +139,7 @@ fn a_figure_is_judged_at_its_points_and_as_a_whole() {
     let plan = desk.plan(&Selection::default());
     let names: Vec<&str> = plan.figures.iter().map(|figure| figure.number.as_str()).collect();
     assert_eq!(names, ["9", "10"], "as numbers, not as texts");
-    // Two points of two repetitions, and the curves; the base value is the second point, whose
-    // seeds are 1 and 2, but it plots a distribution.
+    // Two points of two repetitions, and the curves, of the base value and of no seed that is written.
     assert_eq!(plan.units.len(), 5);
     let reproduction = Reproduction::new(&plan, &desk.run(&plan), false);
     let [curves, axis] = &reproduction.figures[..] else { panic!("two figures") };
@@ -300,12 +299,25 @@ fn what_a_policy_measures_does_not_depend_on_those_beside_it() {
     assert_ne!(times("fifo"), times("tcp"), "they differ, and so could be told apart");
 }
 
+/// A value that is published of a policy, with a metric that the runs have.
+fn row(policy: &str, metric: &str) -> String {
+    format!(
+        "\n[[published]]\npolicy = \"{policy}\"\nmetric = \"{metric}\"\nvalue = 1\nbound = \"at most\"\n\
+         reading = {{ from = \"plot\", error = 0 }}\n"
+    )
+}
+
 #[test]
-fn a_choice_of_one_policy_runs_that_one_and_the_baseline() {
+fn a_choice_of_one_policy_runs_that_one_and_a_baseline_that_it_is_compared_with() {
+    one_policy_is_changed("fct_mean_s", 0);
+    one_policy_is_changed("jct_mean_change_ratio", 1);
+}
+
+/// Has a choice change `fifo` where `metric` is published of `sff`: beside whatever is run again the baseline is
+/// run `beside` times.
+fn one_policy_is_changed(metric: &str, beside: usize) {
     let desk = Desk::new();
-    let lines = format!(
-        "{AXIS}\n[[published]]\npolicy = \"sff\"\nmetric = \"fct_mean_s\"\nvalue = 1\nbound = \"at most\"\nreading = {{ from = \"plot\", error = 0 }}\n"
-    );
+    let lines = format!("{AXIS}{}", row("sff", metric));
     let write = |more: &str| {
         let text = format!("name = \"a\"\ntitle = \"A\"\n{}{lines}{more}", base_with(THREE));
         fs::write(desk.0.path().join("scenarios/text/a.toml"), text).unwrap();
@@ -317,9 +329,9 @@ fn a_choice_of_one_policy_runs_that_one_and_the_baseline() {
         &OPEN
             .replace("workload.bytes\" = \"101 KB\"", "policy.fifo.transport.initial_window\" = 2"),
     );
-    // Of `as much` the four units run fifo and the baseline, of `less` all three.
+    // Of `as much` the four units run fifo, of `less` all three.
     let (results, runs) = desk.count(&plan);
-    assert_eq!((results.len(), runs), (4 + 2 * 4, 4 * 2 + 4 * 3));
+    assert_eq!((results.len(), runs), (4 + 2 * 4, 4 * (1 + beside) + 4 * 3), "{metric}");
     assert_eq!(desk.written().len(), 4 * 3 + 4 + 4 * 3, "what is run again is kept once");
     let of = |unit: &Result<Measured, String>, label: &str| {
         unit.as_ref().unwrap().0.iter().find(|own| own.policy == label).unwrap().clone()
@@ -331,35 +343,93 @@ fn a_choice_of_one_policy_runs_that_one_and_the_baseline() {
         assert_ne!(of(stood, "fifo"), of(other, "fifo"));
     }
     assert_eq!(desk.count(&plan), (results, 0));
-    // Of a cache that has all but one policy the baseline is run beside it; of one that lacks the
-    // baseline, that alone.
-    for (label, runs) in [("sff", 2), ("tcp", 1)] {
+    // So it is of a cache that has all but one policy; the baseline is run alone.
+    for (label, runs) in [("sff", 1 + beside), ("tcp", 1)] {
         let run = plan.units[4].runs.iter().find(|run| run.policy == label).unwrap();
         fs::remove_file(desk.0.path().join(format!("cache/{}.json", run.key))).unwrap();
         assert_eq!(desk.count(&plan).1, runs, "{label}");
     }
 }
 
+/// Of three policies `fifo` is judged at the one point and `tcp` at the other: a choice runs each there alone,
+/// and again only where its value changes it.
 #[test]
-fn at_a_point_a_choice_runs_those_that_are_judged_there() {
+fn a_choice_runs_those_policies_that_are_judged_at_a_point() {
     let desk = Desk::new();
-    let here = AXIS.replace("value = 1\n", "value = 1\nat = 2\n");
-    desk.scenario("axis", &format!("{here}{OPEN}"));
+    let axis = AXIS.split("[[published]]").next().unwrap();
+    let open =
+        OPEN.replace("workload.bytes\" = \"101 KB\"", "policy.tcp.transport.initial_window\" = 2");
+    let text = format!(
+        "name = \"a\"\ntitle = \"A\"\n{}{axis}{}at = 1\n{}at = 2\n{open}",
+        base_with(THREE),
+        row("fifo", "fct_mean_s"),
+        row("tcp", "fct_mean_s")
+    );
+    fs::write(desk.0.path().join("scenarios/text/a.toml"), text).unwrap();
     let plan = desk.plan(&Selection::default());
-    for points in &plan.figures[0].panels[0].choices[0].tried {
-        let runs = points.iter().map(|point| &plan.units[point.units[0]].runs);
-        let labels: Vec<Vec<&str>> =
-            runs.map(|runs| runs.iter().map(|run| run.policy.as_str()).collect()).collect();
-        assert_eq!(labels, [vec!["tcp"], vec!["tcp", "fifo"]]);
-    }
     let (results, runs) = desk.count(&plan);
-    assert_eq!(runs, 4 * 2 + 2 * 2 * (1 + 2), "what stands under both, each value under three");
-    let figure = Reproduction::new(&plan, &results, false).figures.remove(0);
-    for tried in &figure.choices[0].tried {
-        let all = tried.measures.iter();
-        let told = all.filter(|one| one.ours.is_some() && one.same_seeds.is_some()).count();
-        assert_eq!((tried.measures.len(), told), (3, 3), "{}", tried.name);
+    // All three at two points, twice; then tcp under a value that changes it alone, and both under the other.
+    assert_eq!(runs, 4 * 3 + 2 + 2 * 2);
+    let labels = |unit: &Result<Measured, String>| -> Vec<String> {
+        unit.as_ref().unwrap().0.iter().map(|own| own.policy.clone()).collect()
+    };
+    assert!(results.iter().take(4).all(|unit| labels(unit) == ["sff", "tcp", "fifo"]));
+    for (unit, label) in results[4..].iter().zip(["fifo", "fifo", "tcp", "tcp"].iter().cycle()) {
+        assert_eq!(labels(unit), [*label]);
     }
+    let figure = Reproduction::new(&plan, &results, false).figures.remove(0);
+    let [as_much, less] = &figure.choices[0].tried[..] else { panic!("two values") };
+    let rows = (as_much.measures.len(), less.measures.len());
+    assert_eq!(rows, (1, 2), "what a value leaves as it is has no row");
+}
+
+/// The control that a policy has which decides nothing, what it is called and which figure plots a distribution
+/// of it are no reason to run it again.
+#[test]
+fn equal_runs_are_made_once() {
+    let desk = Desk::new();
+    let seeds = |number: &str, metric: &str| {
+        format!(
+            "[figure]\ntext = \"text\"\nnumber = \"{number}\"\nseeds = 2\nmetric = \"{metric}\"\n"
+        )
+    };
+    let write = |name: &str, base: &str, figure: &str| {
+        let text = format!("name = \"{name}\"\ntitle = \"T\"\n{base}{figure}");
+        fs::write(desk.0.path().join(format!("scenarios/text/{name}.toml")), text).unwrap();
+    };
+    let base = BASE.replace("fifo", "fair");
+    let called = base
+        .replace("[topology]", "baseline = \"mine\"\n[topology]")
+        .replace("name = \"fair\"", "name = \"fair\"\nlabel = \"mine\"");
+    let late = base.replace("[workload]", "[control]\ndelay = \"3 ms\"\n\n[workload]");
+    write("a", &base, &seeds("1", "fct_mean_s"));
+    assert_eq!(desk.count(&desk.plan(&Selection::default())).1, 2 * 2);
+    write("b", &called, &seeds("2", "fct_mean_s"));
+    assert_eq!(desk.count(&desk.plan(&Selection::default())).1, 0, "it is called otherwise");
+    write("c", &late, &seeds("3", "fct_mean_s"));
+    let (results, runs) = desk.count(&desk.plan(&Selection::default()));
+    assert_eq!(runs, 2, "fair's decisions come late, tcp has none");
+    let measured = |unit: usize, policy: usize| &results[unit].as_ref().unwrap().0[policy];
+    assert_eq!(measured(4, 0), measured(0, 0));
+    assert_ne!(measured(4, 1).metrics, measured(0, 1).metrics, "of fair");
+    let (mine, fair) = (measured(2, 1), measured(0, 1));
+    assert_eq!((mine.policy.as_str(), &mine.metrics), ("mine", &fair.metrics));
+    // In truth, too: without what is kept the late one is as the other.
+    let alone = Desk::new();
+    let text = format!("name = \"c\"\ntitle = \"T\"\n{late}{}", seeds("3", "fct_mean_s"));
+    fs::write(alone.0.path().join("scenarios/text/c.toml"), text).unwrap();
+    let late_alone = alone.run(&alone.plan(&Selection::default()));
+    assert_eq!(late_alone[0].as_ref().unwrap().0[0], *measured(0, 0));
+
+    // What was kept for a figure that plots less is run again, for both; what has more, is not.
+    write("d", &base, &seeds("4", "fct_s"));
+    let plan = desk.plan(&Selection::default());
+    let (results, runs) = desk.count(&plan);
+    assert_eq!((plan.units.len(), runs), (6, 4));
+    let samples = |unit: usize| &results[unit].as_ref().unwrap().0[0].samples;
+    assert!(samples(0).contains_key("fct_s") && samples(2).contains_key("fct_s"), "one run");
+    let one = Selection { number: Some("1".into()), ..Selection::default() };
+    assert_eq!(desk.count(&desk.plan(&one)).1, 0);
 }
 
 #[test]

@@ -57,6 +57,14 @@ fn a_job_says_what_it_is_worth_as_a_number() {
 }
 
 #[test]
+fn what_is_measured_beside_the_baseline_compares_with_it() {
+    for (measure, compares) in [("jct_mean_s", false), ("jobs_improved_ratio", true)] {
+        let scenario = read(&format!("measures = [\"{measure}\"]\n{GOOD}"), &[]).unwrap();
+        assert_eq!(scenario.compares(), compares, "{measure}");
+    }
+}
+
+#[test]
 fn a_small_scenario_has_the_stated_values_and_defaults() {
     let scenario = read(GOOD, &[]).unwrap();
     assert_eq!(scenario.name, "good");
