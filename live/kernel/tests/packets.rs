@@ -16,8 +16,9 @@ use etherparse::{SlicedPacket, TcpHeader, TransportSlice};
 use hosts::crafted::{RECEIVER, SENDER, connection, packet, syn};
 use hosts::{Rig, lease};
 use kernel::{Connection, PortNumber, PortOptions, Switch, now};
-use model::Cap;
+use model::{Cap, MSS, offered_scale};
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use testing::needs::root;
 use units::Bytes;
 
@@ -230,17 +231,47 @@ fn options_that_break_off_leave_the_scale_unknown() {
         assert_eq!(port.pass_in(&ack).unwrap(), ack, "{answer:?}");
         assert!(port.is_unscaled(&connection()).unwrap(), "{answer:?}");
     }
-    // Any octets whatever: it neither hangs nor touches more than a window.
-    proptest!(ProptestConfig::with_cases(2000), |(options in prop::collection::vec(any::<u8>(), 0..40))| {
-        port.pass_out(&packet(true, false, |h| syn(h, 1460, Some(7)))).unwrap();
-        let answer = packet(false, false, |h| {
-            h.set_options_raw(&options).unwrap();
-            (h.syn, h.ack) = (true, true);
-        });
-        port.pass_in(&answer).unwrap();
-        let (written, right) = window(&port.pass_in(&ack).unwrap());
-        prop_assert!(written <= 60_000 && written > 0 && right);
+    // Lists whatever, such as may be whole among them, are read as the controller reads them. The floor is too low for
+    // segments to count.
+    let cap = Cap { bytes: CAP.bytes, floor_segments: 0 };
+    port.cap(None, Some(cap.into())).unwrap();
+    let option = prop_oneof![
+        2 => prop::collection::vec(any::<u8>(), 1..4),
+        2 => (0..20_u8).prop_map(|shift| vec![3, 3, shift]),
+        1 => (2..6_u8).prop_map(|length| [vec![8, length], vec![7; usize::from(length) - 2]].concat()),
+        1 => Just(vec![1]),
+        1 => Just(vec![0]),
+    ];
+    let lists = prop::collection::vec(option, 0..8).prop_map(|options| {
+        let mut octets = options.concat();
+        octets.truncate(40);
+        // A header is whole words: what is missing would be filled with ends of the list.
+        octets.resize(octets.len().next_multiple_of(4), 1);
+        octets
     });
+    let (mut whole, mut broken) = (0, 0);
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(2000));
+    let counts = RefCell::new((&mut whole, &mut broken));
+    runner
+        .run(&lists, |options| {
+            port.pass_out(&packet(true, false, |h| syn(h, 1460, Some(7)))).unwrap();
+            let answer = packet(false, false, |h| {
+                h.set_options_raw(&options).unwrap();
+                (h.syn, h.ack) = (true, true);
+            });
+            port.pass_in(&answer).unwrap();
+            let (written, right) = window(&port.pass_in(&ack).unwrap());
+            let scale = offered_scale(&options);
+            let expected = scale.map_or(60_000, |scale| cap.rewritten(60_000, scale, MSS));
+            prop_assert_eq!((written, right), (expected, true));
+            prop_assert_eq!(port.is_unscaled(&connection()).unwrap(), scale.is_none());
+            let mut counts = counts.borrow_mut();
+            *counts.0 += u32::from(scale.is_some_and(|scale| scale > 0));
+            *counts.1 += u32::from(scale.is_none());
+            Ok(())
+        })
+        .unwrap();
+    assert!(whole > 100 && broken > 100, "{whole} scales, {broken} lists that break off");
 }
 
 proptest! {
