@@ -10,7 +10,9 @@
 //! 3. Where there has been no controller for that long, there are none.
 //! 4. Where an agent is connected and nothing is on its way, what is wanted stands, and nothing else but
 //!    what another controller granted within that time.
-//! 5. Where operations of kernels fail, the controller says of each flow whose limit isn't what it wants
+//! 5. A flow that is held to a rate has its priority, where its policy gives priorities and no operation fails; where
+//!    there has been no controller for that long, none has one.
+//! 6. Where operations of kernels fail, the controller says of each flow whose limit isn't what it wants
 //!    that it failed, and confirms none that doesn't stand.
 //!
 //! And every flow and every job ends.
@@ -30,7 +32,7 @@ use control::{Controller, FlowStatus};
 use engine::random::Stream;
 use model::{Declared, Directive, Directives, FlowId, LinkId, Network, NodeId, Observation};
 use rand::RngExt as _;
-use shuffles::{CAPACITY, Case, POLICIES, policy};
+use shuffles::{CAPACITY, Case, POLICIES, gives_priorities, policy};
 use units::{Rate, Span, Time};
 use watermaster_simulated_controller::{Faults, Often, SimulatedController};
 
@@ -46,6 +48,8 @@ struct Story {
     limits: u64,
     /// Limits that were known not to stand as wanted, at each step.
     failed: u64,
+    /// Flows that were held to a rate and had their priority, at each step at which all that was wanted stood.
+    served: u64,
     /// Of all that was told to the world.
     digest: u64,
 }
@@ -105,6 +109,10 @@ struct Watched<'a> {
     patience: Span,
     ends: BTreeMap<FlowId, (NodeId, NodeId)>,
     in_force: BTreeMap<FlowId, Rate>,
+    /// Priorities but 0, where every flow begins.
+    priorities: BTreeMap<FlowId, u8>,
+    /// Whether the policy gives each flow a priority but 0.
+    prioritizes: bool,
     wishes: Rc<RefCell<Wishes>>,
     /// When the controller was replaced last.
     replaced: Time,
@@ -121,6 +129,7 @@ impl<'a> Watched<'a> {
         inner: SimulatedController<'a>,
         patience: Span,
         failing: bool,
+        prioritizes: bool,
         story: Rc<RefCell<Story>>,
     ) -> Self {
         let wishes = Rc::new(RefCell::new(Wishes::default()));
@@ -132,6 +141,8 @@ impl<'a> Watched<'a> {
             patience,
             ends: BTreeMap::new(),
             in_force: BTreeMap::new(),
+            priorities: BTreeMap::new(),
+            prioritizes,
             wishes,
             replaced: Time::ZERO,
             alone: None,
@@ -145,12 +156,21 @@ impl<'a> Watched<'a> {
     fn follow(&mut self, now: Time, directives: &[Directive]) {
         for directive in directives {
             format!("{now:?} {directive:?}").hash(&mut self.hasher);
-            if let Directive::Pace { flow, limit, .. } = directive {
-                match limit {
-                    Some(rate) => self.in_force.insert(*flow, *rate),
-                    None => self.in_force.remove(flow),
-                };
-                self.story.borrow_mut().limits += 1;
+            match directive {
+                Directive::Pace { flow, limit, .. } => {
+                    match limit {
+                        Some(rate) => self.in_force.insert(*flow, *rate),
+                        None => self.in_force.remove(flow),
+                    };
+                    self.story.borrow_mut().limits += 1;
+                }
+                Directive::Prioritize { flow, priority: 0 } => {
+                    self.priorities.remove(flow);
+                }
+                Directive::Prioritize { flow, priority } => {
+                    self.priorities.insert(*flow, *priority);
+                }
+                _ => {}
             }
         }
         self.wishes.borrow_mut().note(now, self.patience, self.inner.controller());
@@ -191,14 +211,20 @@ impl<'a> Watched<'a> {
                 stands.retain(|flow, _| wanted.contains_key(flow));
             }
             assert_eq!(stands, wanted, "what stands isn't what is wanted, at {now:?}");
+            if self.prioritizes && !self.failing {
+                let without = stands.keys().find(|flow| !self.priorities.contains_key(*flow));
+                assert_eq!(without, None, "held, without its priority, at {now:?}");
+                self.story.borrow_mut().served += stands.len() as u64;
+            }
             self.story.borrow_mut().settled += u64::from(!stands.is_empty());
         }
         if let Some(alone) = self.alone {
             let forsaken = now.since(alone);
             assert!(
-                self.in_force.is_empty() || forsaken <= self.patience,
-                "{:?} stand after {forsaken} without a controller",
-                self.in_force
+                self.in_force.is_empty() && self.priorities.is_empty() || forsaken <= self.patience,
+                "{:?} and {:?} stand after {forsaken} without a controller",
+                self.in_force,
+                self.priorities
             );
             self.story.borrow_mut().orphaned += u64::from(!self.in_force.is_empty());
         }
@@ -239,6 +265,7 @@ impl Policy for Watched<'_> {
             Observation::Declared(Declared::FlowComplete { flow, .. }) => {
                 self.ends.remove(flow);
                 self.in_force.remove(flow);
+                self.priorities.remove(flow);
             }
             _ => {}
         }
@@ -257,14 +284,20 @@ impl Policy for Watched<'_> {
     }
 }
 
+/// A history under a policy that the seed draws.
 fn history(seed: u64) -> (Story, Vec<Time>) {
+    history_of(seed, None)
+}
+
+fn history_of(seed: u64, policy_name: Option<&'static str>) -> (Story, Vec<Time>) {
     let mut chance = Stream::named(seed, "which faults");
     let mut ms = |from: u64, to: u64| Span::from_millis(chance.random_range(from..to));
     let lease = ms(1_000, 4_000);
     let mut faults = Faults { jitter: ms(0, 300), ..Faults::default() };
     let mut often = || Often { every: ms(500, 6_000), most: ms(100, 8_000) };
     let (cut, death, crash) = (often(), often(), often());
-    let name = POLICIES[chance.random_range(0..POLICIES.len())];
+    let drawn = POLICIES[chance.random_range(0..POLICIES.len())];
+    let name = policy_name.unwrap_or(drawn);
     faults.cut = chance.random_bool(0.8).then_some(cut);
     faults.death = chance.random_bool(0.5).then_some(death);
     faults.crash = chance.random_bool(0.8).then_some(crash);
@@ -275,7 +308,9 @@ fn history(seed: u64) -> (Story, Vec<Time>) {
     let inner = SimulatedController::new(Box::new(|| policy(name)), lease, faults, seed);
     let story = Rc::new(RefCell::new(Story::default()));
     let patience = lease + faults.longest_message();
-    let watched = Watched::new(inner, patience, faults.failure > 0.0, story.clone());
+    let prioritizes = gives_priorities(name);
+    let failing = faults.failure > 0.0;
+    let watched = Watched::new(inner, patience, failing, prioritizes, story.clone());
     let outcome = case.run(Some(Box::new(watched)));
     let jobs = outcome.jobs.iter();
     assert!(jobs.filter(|job| job.end.is_some()).count() == case.jobs.len(), "a job never ends");
@@ -316,6 +351,14 @@ fn faults_of_many_seeds_leave_nothing_wrong() {
             .all(|count| count > 0),
         "{all:?}"
     );
+}
+
+/// `static` gives more than links carry; `arbiter` gives each flow here the same priority.
+#[test]
+fn priorities_come_and_end_with_the_limits() {
+    let stories = (2000..2012).map(|seed| history_of(seed, Some("arbiter")).0);
+    let served: u64 = stories.map(|story| story.served).sum();
+    assert!(served > 0);
 }
 
 #[test]
