@@ -45,34 +45,50 @@ struct Watched {
     /// When it may look whether it recovers: first the recovery time after it rose, then when a look
     /// found it due. How late the kernel's timer comes is the machine's affair.
     looks: Vec<Time>,
-    /// What it told as the queue rose.
-    rises: Vec<Severity>,
+    /// What it told, and how many octets were queued then; `None`: nobody knows when that was.
+    told: Vec<(Severity, Option<Bytes>)>,
 }
 
 impl Watched {
-    /// Whether the model tells and holds what the port does.
+    /// A packet comes, when it came to the port; whether it leaves as many queued as there, and L for as long.
     fn offer(&mut self, real: &Queue, (octets, packets): (u32, u32)) -> bool {
         let (begin, recovery) = (self.trigger.deadline(), self.trigger.thresholds().recovery);
         self.queue.offer(real.seen, octets, packets);
         let packets = self.queue.length(real.seen);
         let (queue, low) = (&self.queue, self.trigger.thresholds().low);
-        self.rises.extend(self.trigger.observe(packets, || queue.below(low)));
+        if let Some(severity) = self.trigger.observe(packets, || queue.below(low)) {
+            self.told.push((severity, Some(queue.bytes(real.seen))));
+        }
         let deadline = self.trigger.deadline();
         if begin.is_none() && deadline.is_some() {
             self.looks = vec![real.seen + recovery];
         }
         self.looks.extend(deadline);
-        packets == real.packets
-            && self.trigger.severity() == real.severity
-            && deadline.is_none_or(|deadline| deadline - recovery == real.above)
-            && self.looks.contains(&real.due)
+        packets == real.packets && deadline.is_none_or(|deadline| deadline - recovery == real.above)
     }
 
-    /// Whether the model recovers too when the port did last.
-    fn recover(&mut self, real: &Queue) -> bool {
-        self.trigger.recover(real.recovered)
-            && self.trigger.severity() == real.severity
-            && self.looks.contains(&real.due)
+    /// Whether it recovers.
+    fn recover(&mut self, at: Time) -> bool {
+        let recovers = self.trigger.recover(at);
+        if recovers {
+            self.told.push((Severity::Recovered, Some(self.queue.bytes(at))));
+        }
+        recovers
+    }
+
+    /// Whether it holds what the port does, after all that has happened.
+    fn stands(&self, real: &Queue) -> bool {
+        self.trigger.severity() == real.severity && self.looks.contains(&real.due)
+    }
+
+    /// A packet, and a recovery before it or after.
+    fn both(&mut self, real: &Queue, sent: (u32, u32), recovers_first: bool) -> bool {
+        let agrees = if recovers_first {
+            self.recover(real.recovered) && self.offer(real, sent)
+        } else {
+            self.offer(real, sent) && self.recover(real.recovered)
+        };
+        agrees && self.stands(real)
     }
 
     /// Takes in what the port holds after a packet; a recovery may have come before it or after.
@@ -80,23 +96,22 @@ impl Watched {
         let came = real.recoveries - self.recoveries;
         self.recoveries = real.recoveries;
         match came {
-            0 => self.offer(real, sent),
+            0 => self.offer(real, sent) && self.stands(real),
             1 => {
-                let mut after = self.clone();
-                if self.trigger.recover(real.recovered) && self.offer(real, sent) {
-                    return true;
+                // Times that lie this close say little of who came first.
+                let (before, first) = (self.clone(), real.recovered <= real.seen);
+                self.both(real, sent, first) || {
+                    *self = before;
+                    self.both(real, sent, !first)
                 }
-                // The state is compared when both have happened.
-                after.offer(real, sent);
-                *self = after;
-                self.recover(real)
             }
-            // Before it and after.
-            _ => {
+            // Before it and after. The time of the first is not known.
+            2 => {
                 let is_due = self.trigger.recover(real.seen);
-                self.offer(real, sent);
-                is_due && self.recover(real)
+                self.told.push((Severity::Recovered, None));
+                is_due && self.both(real, sent, false)
             }
+            _ => false,
         }
     }
 }
@@ -153,7 +168,7 @@ fn ports_tell_what_the_trigger_tells() {
                 trigger: Trigger::new(thresholds),
                 recoveries: fresh.recoveries,
                 looks: vec![fresh.due],
-                rises: Vec::new(),
+                told: Vec::new(),
             };
             for ((octets, packets), pause) in sent {
                 if pause > 300 {
@@ -169,31 +184,30 @@ fn ports_tell_what_the_trigger_tells() {
             prop_assert!(eventually(recovered), "it never recovers");
             let real = port.queue().unwrap();
             if model.trigger.severity() != Severity::Recovered {
-                prop_assert!(
-                    model.recover(&real),
-                    "{real:?} {:?} {:?}",
-                    model.trigger,
-                    model.looks
-                );
+                let agrees = model.recover(real.recovered) && model.stands(&real);
+                prop_assert!(agrees, "{real:?} {:?} {:?}", model.trigger, model.looks);
             }
             let recoveries = real.recoveries - fresh.recoveries;
             // Empty, so that the next history begins with nothing.
             prop_assert!(eventually(|| model.queue.length(now()) == 0));
             port.watch(None).unwrap();
             let mut told = told.borrow_mut();
-            let mut levels = Vec::new();
-            let is_recovery = |level: &&Severity| **level == Severity::Recovered;
-            while (levels.iter().filter(is_recovery).count() as u64) < recoveries {
+            let mut events = Vec::new();
+            let is_recovery = |event: &&(Severity, Bytes)| event.0 == Severity::Recovered;
+            while (events.iter().filter(is_recovery).count() as u64) < recoveries {
                 let patience = Span::from_secs(PATIENCE.as_secs());
                 let event = switch.next(patience).unwrap().expect("it tells");
-                let Happening::Congested { severity, .. } = event.happening else {
+                let Happening::Congested { severity, queue } = event.happening else {
                     panic!("{event:?}")
                 };
-                levels.push(severity);
+                events.push((severity, queue));
             }
-            levels.retain(|level| *level != Severity::Recovered);
-            prop_assert_eq!(&levels, &model.rises);
-            *told.0 += levels.len();
+            let agrees = events.len() == model.told.len()
+                && events.iter().zip(&model.told).all(|((severity, queue), expected)| {
+                    *severity == expected.0 && expected.1.is_none_or(|octets| octets == *queue)
+                });
+            prop_assert!(agrees, "{events:?} instead of {:?}", model.told);
+            *told.0 += events.len() - events.iter().filter(is_recovery).count();
             *told.1 += recoveries;
             *told.2 += 1;
             Ok(())
