@@ -12,7 +12,6 @@ use testing::packet::{outcome, setup};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_simulated_controller::Faults;
 
-pub const POLICIES: [&str; 6] = ["smsf", "sff", "fifo", "fair", "srb", "sebf"];
 pub const CAPACITY: Rate = Rate::from_mbps(20);
 pub const NONE: Faults =
     Faults { jitter: Span::ZERO, loss: 0.0, cut: None, death: None, crash: None, failure: 0.0 };
@@ -42,6 +41,14 @@ pub fn built(name: &str, messages: Messages) -> Box<dyn Policy + Send> {
         _ => parameters,
     };
     policy::by_name(name, &parameters).unwrap()
+}
+
+/// Policies that decide by what applications declare alone, and together give flows no more than links carry. `static`
+/// gives what it was given.
+pub fn sparing() -> Vec<&'static str> {
+    let alone = policy::POLICIES.iter().filter(|policy| policy.needs.is_empty());
+    let acting = alone.filter(|policy| policy.is_live() && !policy.is_passive());
+    acting.map(|policy| policy.name).filter(|name| *name != "static").collect()
 }
 
 /// Whether a policy gives flows priorities.
