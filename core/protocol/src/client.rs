@@ -417,6 +417,9 @@ impl Client {
         }
         if outcome.rest.is_some() {
             self.until = now + self.backoff.wait(chance);
+            if let Some(why) = &outcome.reason {
+                self.account.note(|| format!("the controller looks at no more for now: {why}"));
+            }
         }
         self.meet(outcome.epoch, after(&numbers));
         if has_forgotten {

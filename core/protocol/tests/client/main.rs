@@ -603,6 +603,20 @@ fn who_answers_in_ever_other_epochs_is_asked_seldom() {
     assert_eq!(world.client.deadline(), Some(world.now + Span::from_millis(50)));
 }
 
+/// As where an operator has blocked it.
+#[test]
+fn an_application_hears_why_the_controller_looks_at_no_more() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    world.settle();
+    world.client.declare(start("a"));
+    assert!(matches!(world.client.poll(world.now), Some(Action::Declare(_))));
+    let reason = Some("it is blocked".to_owned());
+    let outcome = Outcome { epoch: 1, rest: Some(0), reason, ..Outcome::default() };
+    world.client.answered(world.now, &outcome, 0);
+    let fault = world.client.account().fault.as_deref();
+    assert_eq!(fault, Some("the controller looks at no more for now: it is blocked"));
+}
+
 /// Its job was ended by an operator, while the connection stands.
 #[test]
 fn what_a_controller_has_forgotten_is_said_again_and_seldom_to_one_that_lies() {
