@@ -1,7 +1,7 @@
 //! Real TCP of the packet world under the whole controller, while channels lose, stall and are cut,
 //! agents die and controllers crash. Each seed is another history; equal seeds give equal histories.
 //!
-//! What must hold at every moment, of the limits that the world was told to keep:
+//! What must hold whenever the world asks what to keep, of the limits that it was told to:
 //! 1. Each is one that a controller wanted within the last lease and the longest delay of a message. So
 //!    the limits on a link add up to at most the sum of the highest that its flows were given in that
 //!    time.
