@@ -404,6 +404,7 @@ async fn recording(policy: &Descriptor, parameters: &str) -> (Vec<Record>, Daemo
     let begin = json!([
         { "type": "job_start", "job": "large" },
         { "type": "job_start", "job": "stream" },
+        { "type": "job_terms", "job": "large", "weight": 2 },
         { "type": "task_host", "job": "large", "task": 0, "host": "h0" },
         { "type": "task_host", "job": "large", "task": 1, "host": "h2" },
         { "type": "size", "job": "large", "map": 0, "reduces": [{ "task": 1, "bytes": 90_000_000 }] },
@@ -539,7 +540,10 @@ fn replayed(name: &str, records: &[Record]) -> (Vec<(Configuration, Seam)>, Vec<
     assert!(replayed.digests > 0, "{name}: {replayed:?}");
     assert_eq!((replayed.altered_after, replayed.differs_after), (None, None), "{name}");
     let seams = configure.seams.into_iter();
-    let seams = seams.map(|(made_of, seam)| (made_of, std::mem::take(&mut *seam.lock().unwrap())));
+    let seams = seams.map(|(made_of, seam)| {
+        let seam = std::mem::take(&mut *seam.lock().unwrap());
+        (made_of, seam)
+    });
     (seams.collect(), commands)
 }
 

@@ -239,10 +239,10 @@ fn options_that_break_off_leave_the_scale_unknown() {
         2 => prop::collection::vec(any::<u8>(), 1..4),
         2 => (0..20_u8).prop_map(|shift| vec![3, 3, shift]),
         1 => (2..6_u8).prop_map(|length| [vec![8, length], vec![7; usize::from(length) - 2]].concat()),
-        1 => Just(vec![1]),
-        1 => Just(vec![0]),
+        1 => Just(vec![1_u8]),
+        1 => Just(vec![0_u8]),
     ];
-    let lists = prop::collection::vec(option, 0..8).prop_map(|options| {
+    let lists = prop::collection::vec(option, 0..8).prop_map(|options: Vec<Vec<u8>>| {
         let mut octets = options.concat();
         octets.truncate(40);
         // A header is whole words: what is missing would be filled with ends of the list.

@@ -127,10 +127,8 @@ impl Controller {
                 break;
             }
             let mut held = self.held.clone();
-            let fault = match is_unwanted(declaration) {
-                true => Some("flow"),
-                false => held.take(declaration),
-            };
+            let fault =
+                if is_unwanted(declaration) { Some("flow") } else { held.take(declaration) };
             let later = fault.is_none() && held.amount() > self.room.max(self.held.amount());
             if fault.is_none() && !later {
                 self.held = held;
