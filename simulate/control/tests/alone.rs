@@ -82,7 +82,8 @@ fn policies() -> impl Iterator<Item = &'static str> {
     all.map(|policy| policy.name)
 }
 
-/// The policies and seeds of cases that end otherwise, or have other priorities, under the whole controller, whether messages cost or not.
+/// The policies and seeds of cases that end otherwise under the whole controller, or whose flows have other priorities,
+/// whether messages cost or not.
 fn apart(cases: impl Iterator<Item = (u64, Case)>) -> Vec<String> {
     let differs = |(seed, case): (u64, Case)| {
         let name = &*case.policy;
