@@ -603,7 +603,7 @@ fn who_answers_in_ever_other_epochs_is_asked_seldom() {
 
 /// As where an operator has blocked it.
 #[test]
-fn an_application_hears_why_the_controller_looks_at_no_more() {
+fn an_application_hears_why_the_controller_looks_at_nothing() {
     let mut world = World::new(Limits::default(), usize::MAX);
     world.settle();
     world.client.declare(start("a"));
@@ -612,7 +612,7 @@ fn an_application_hears_why_the_controller_looks_at_no_more() {
     let outcome = Outcome { epoch: 1, rest: Some(0), reason, ..Outcome::default() };
     world.client.answered(world.now, &outcome, 0);
     let fault = world.client.account().fault.as_deref();
-    assert_eq!(fault, Some("the controller looks at no more for now: it is blocked"));
+    assert_eq!(fault, Some("the controller looks at nothing for now: it is blocked"));
 }
 
 /// Its job was ended by an operator, while the connection stands.
