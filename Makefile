@@ -5,7 +5,7 @@ QUICK := target/quick/watermaster
 SOAK := cargo test --profile quick --locked --config profile.quick.package.watermaster-control.opt-level=1
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test growth docs-check tutorial lint deny advisories alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases grammar wheel deb images chart-check kubernetes sign signing-check site page page-check page-pictures
+.PHONY: help demo quick test busy fresh differential growth docs-check tutorial lint deny advisories alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes leases grammar wheel deb images chart-check kubernetes sign signing-check site page page-check page-pictures
 
 ## help: this list
 help:
@@ -31,6 +31,19 @@ release: setup-build
 # What root tests builds networks, and controllers that agree through etcd. There are no tests in rustdoc, and clippy compiles the examples.
 test: setup-build$(if $(filter 0,$(shell id -u)),-lab-python-etcd)
 	checks/test.sh
+
+## busy: make test 20 times while a busy loop holds each core; the time of each run, and the longest (TIMES=n)
+busy: setup-build
+	checks/busy.sh
+
+## fresh: make demo and make test in fresh roots of Debian 12 and 13 with Rust, make and git (root; TOOLCHAIN=DIR, SUITES=trixie)
+fresh: setup-roots
+	checks/fresh.sh
+
+## differential: BPF programs, and what daemons decided, against their models; how many histories, and what they had (root)
+differential: setup-build-lab
+	cargo test --locked --package watermaster-kernel --test differential --test packets -- --nocapture
+	cargo test --locked --package watermaster --test live -- --nocapture decisions::
 
 ## docs-check: follow docs/adding-a-policy.md from an empty file to the simulator and, as root, the lab
 docs-check:
@@ -93,7 +106,7 @@ wheel: setup-build-venv
 	checks/wheel.sh
 
 ## deb: the Debian packages, and an SBOM, in target/deb; as root tried in fresh Debian roots (PROFILE=quick, SUITES=bookworm)
-deb: setup-build-deb-python
+deb: setup-build-deb-roots-python
 	checks/deb.sh
 
 ## images: container images of controller and agent, in target/images, without a container runtime; as root tried (PROFILE=quick)

@@ -4,7 +4,7 @@
 # what was compiled of the copy for the checkout's.
 set -eu
 cd "$(dirname "$0")/.."
-checks/setup.sh build
+checks/setup.sh build python
 [ "$(id -u)" != 0 ] || checks/setup.sh lab
 copy=${CARGO_TARGET_DIR:-$PWD/target}/adding-a-policy
 mkdir -p "$copy"
@@ -40,4 +40,13 @@ awk '
 ' docs/adding-a-policy.md >commands.sh
 begin=$(date +%s)
 sh -eux commands.sh
+# What the page says of the table: the old job's time, and how much later the young one ends.
+target/debug/watermaster run elder.toml --world fluid --json | python3 -c '
+import json, sys
+results = json.load(sys.stdin)["results"]
+metrics = next(result for result in results if result["policy"] == "elder")["metrics"]
+old, young = metrics["jct_mean_large_s"], 0.1 + metrics["jct_mean_small_s"]
+if not (1.65 < old < 1.75 and 0.75 < young - old < 0.9):
+    sys.exit(f"docs-check: the old job took {old} s, and the young one ended {young - old} s later")
+'
 echo "docs-check: $(($(date +%s) - begin)) s"

@@ -2,7 +2,7 @@
 # Builds the Debian packages into target/deb (PROFILE=release, or quick), has lintian look at them, and lists what the
 # program is made of, watermaster.cdx.json. As root it then tries them in a fresh root of each of SUITES (bookworm and
 # trixie): they install, controller and agent run and govern a flow, a next version keeps their configuration, and purged
-# they leave nothing. Each root has namespaces of its own.
+# they leave nothing.
 set -eu
 cd "$(dirname "$0")/.."
 profile=${PROFILE:-release}
@@ -29,12 +29,6 @@ if [ "$(id -u)" != 0 ]; then
     exit 0
 fi
 for suite in ${SUITES:-bookworm trixie}; do
-    root=$deb/$suite
-    debootstrap --variant=minbase --include=systemd,adduser "$suite" "$root" >"$deb/$suite.log" ||
-        { tail "$deb/$suite.log" && exit 1; }
-    cp "$deb"/*.deb "$root/tmp/"
-    # All that runs in it, and what is mounted, ends with it.
-    unshare --mount --pid --fork --kill-child checks/deb-root.sh "$root"
-    rm -rf "$root"
+    checks/debian-root.sh "$suite" "$deb/$suite" systemd,adduser checks/deb-root.sh
     echo "deb: $suite is well"
 done

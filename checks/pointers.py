@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether docs/architecture.md points to what is there: of each pair `file.rs` (`name`), (`file.rs`, `name`),
+"""Whether the pages of docs point to what is there: of each pair `file.rs` (`name`), (`file.rs`, `name`),
 `name` (`file.rs`) and `name` in `file.rs`, a file whose path ends so defines the name."""
 
 import os
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/architecture.md"
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 FILE = r"\*?`([\w/.-]+\.rs)`\*?"
 NAME = r"\*?`(?:\w+::)*[A-Za-z_]\w*`\*?"
 PAIRS = [
@@ -16,7 +16,11 @@ PAIRS = [
     re.compile(rf"\({FILE}((?:,\s*{NAME})+)"),
     re.compile(rf"(?P<names>{NAME})\s+(?:in\s+|\(){FILE}"),
 ]
-DEFINES = r"\b(?:fn|struct|enum|trait|type|const|static|union|mod|macro_rules!)\s+(?:mut\s+)?{}\b"
+# The last is a variant of an enum, or a field.
+DEFINES = (
+    r"\b(?:fn|struct|enum|trait|type|const|static|union|mod|macro_rules!)\s+(?:mut\s+)?{0}\b"
+    r"|^\s+(?:pub(?:\(\w+\))?\s+)?{0}(?:,|:\s| [{{(])"
+)
 
 
 def sources():
@@ -40,16 +44,18 @@ def pairs(text):
 
 def faults():
     files, seen = dict(sources()), 0
-    for line, file, name in sorted(pairs(PAGE.read_text())):
-        seen += 1
-        texts = [text for path, text in files.items() if path.endswith("/" + file)]
-        defines = re.compile(DEFINES.format(name.split("::")[-1]))
-        if not texts:
-            yield f"docs/architecture.md:{line}: there is no {file}; name the file that has {name}"
-        elif not any(defines.search(text) for text in texts):
-            yield f"docs/architecture.md:{line}: {file} doesn't define {name}; name the file that does"
+    for page in PAGES:
+        for line, file, name in sorted(pairs(page.read_text())):
+            seen += 1
+            where = f"{page.relative_to(ROOT)}:{line}"
+            texts = [text for path, text in files.items() if path.endswith("/" + file)]
+            defines = re.compile(DEFINES.format(name.split("::")[-1]), re.M)
+            if not texts:
+                yield f"{where}: there is no {file}; name the file that has {name}"
+            elif not any(defines.search(text) for text in texts):
+                yield f"{where}: {file} doesn't define {name}; name the file that does"
     if seen == 0:
-        yield "docs/architecture.md: points to nothing"
+        yield "docs: pages point to nothing"
 
 
 found = list(faults())

@@ -42,12 +42,12 @@ for need in "$@"; do
         has javac || lacks default-jdk-headless
         has mvn || lacks maven
         ;;
-    deb) # packages, what looks at them, and roots to try them in
+    deb) # packages, and what looks at them
         has dpkg-deb || lacks dpkg
         has dpkg-shlibdeps || lacks dpkg-dev
         has lintian || lacks lintian
-        has debootstrap || lacks debootstrap
         ;;
+    roots) has debootstrap || lacks debootstrap ;;
     images) # packages to take programs from, and what reads images
         has dpkg-deb || lacks dpkg
         has umoci || lacks umoci

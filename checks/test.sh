@@ -1,6 +1,8 @@
 #!/bin/sh
 # Runs all test programs of the workspace in two lanes: those of cli/ and live/ wait for the kernel and for daemons more
-# than half of their time, and the others compute meanwhile (docs/decisions/tests-run-in-two-lanes.md).
+# than half of their time, and the others compute meanwhile (docs/decisions/tests-run-in-two-lanes.md). What was skipped
+# stands at the end. With SKIPS=none it fails where a test is skipped, but for what needs published traces, what other
+# targets run (make conformance, make openapi), a kernel before what a test needs, and machines too slow to judge.
 set -eu
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -28,10 +30,13 @@ lane() {
             cat "$work/$1.said"
         } >"$work/$1.whole"
         cat "$work/$1.whole"
+        # What testing/src/needs.rs says.
+        sed -n 's/.*\(skipped: [^ ]*\.rs: .*\)/\1/p' "$work/$1.said" >>"$work/$1.skipped"
         echo "$rc $program" >>"$work/$1.ran"
     done <"$work/$1"
 }
 
+touch "$work/waiting.skipped" "$work/computing.skipped"
 lane waiting &
 waiting=$!
 failed=0
@@ -49,6 +54,17 @@ if grep -hv '^0 ' "$work"/*.ran >"$work/wrong"; then
     echo 'failed, with their exit codes:' >&2
     sed 's/^/    /' "$work/wrong" >&2
     failed=1
+fi
+cat "$work"/*.skipped >"$work/skipped"
+may='TRACES names no folder|make (conformance|openapi)|before Linux|the machine (was|is) too'
+if [ "${SKIPS:-}" = none ] && grep -Ev "$may" "$work/skipped" >"$work/refused"; then
+    echo 'these may not be skipped:' >&2
+    sed 's/^/    /' "$work/refused" >&2
+    failed=1
+fi
+if [ -s "$work/skipped" ]; then
+    printf '\n%s times a test was skipped, or a part of it:\n' "$(wc -l <"$work/skipped")"
+    sed 's/^skipped: [^ ]* //' "$work/skipped" | sort | uniq -c | sort -rn
 fi
 [ "$failed" -eq 0 ] || exit 1
 printf '\n%s test programs passed\n' "$(wc -l <"$work/ran")"

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 use testing::needs::root;
+use testing::wait::eventually;
 
 const SCENARIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/lab/two-shuffles.toml");
 
@@ -141,27 +142,54 @@ fn what_a_killed_process_left_is_removed_by_down_or_by_the_next() {
     let foreign = format!("wm-{name}-x");
     assert!(Command::new("ip").args(["netns", "add", &foreign]).status().unwrap().success());
     let stays = BTreeSet::from([foreign.clone()]);
-    for after in [5, 20, 40, 80, 120, 200] {
-        let mut building = Command::new(env!("CARGO_BIN_EXE_watermaster"))
-            .args(["lab", "up", SCENARIO, "--name", &name])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        sleep(Duration::from_millis(after));
-        // SIGKILL: nothing of it can clean up.
+    let journal = Path::new("/run/watermaster/lab").join(format!("{name}.json"));
+    let build = || {
+        let mut building = Command::new(env!("CARGO_BIN_EXE_watermaster"));
+        building.args(["lab", "up", SCENARIO, "--name", &name]);
+        building.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    // SIGKILL: nothing of it can clean up.
+    let kill = |mut building: Child| {
         building.kill().unwrap();
         building.wait().unwrap();
-        let built = Path::new("/run/watermaster/lab").join(format!("{name}.json")).exists();
-        assert!(built || namespaces(&name) == stays, "what is made is written down first");
-        if built && after % 40 == 0 {
-            let down = watermaster(&["lab", "down", &name]);
-            // Whoever has built a lab here since has removed what was half built.
-            let error = String::from_utf8_lossy(&down.stderr);
-            assert!(down.status.success() || error.contains("there is no lab"), "{error}");
-            assert_eq!(namespaces(&name), stays);
+        assert!(
+            journal.exists() || namespaces(&name) == stays,
+            "what is made is written down first"
+        );
+    };
+    let down = || {
+        let down = watermaster(&["lab", "down", &name]);
+        // Whoever has built a lab here since has removed what was half built.
+        let error = String::from_utf8_lossy(&down.stderr);
+        assert!(down.status.success() || error.contains("there is no lab"), "{error}");
+        assert_eq!(namespaces(&name), stays);
+    };
+    for after in [5, 20, 40, 80, 120, 200] {
+        let building = build();
+        sleep(Duration::from_millis(after));
+        kill(building);
+        if journal.exists() && after % 40 == 0 {
+            down();
         }
     }
+    if journal.exists() {
+        down();
+    }
+    // As soon as something of it is there, until once not all of it was.
+    let was_half = (0..20).any(|_| {
+        let mut building = build();
+        assert!(eventually(|| {
+            namespaces(&name).len() > 1 || building.try_wait().unwrap().is_some()
+        }));
+        kill(building);
+        let count = namespaces(&name).len();
+        if (2..9).contains(&count) {
+            return true;
+        }
+        down();
+        false
+    });
+    assert!(was_half, "whenever it was killed, all of it was there");
     let up = watermaster(&["lab", "up", SCENARIO, "--name", &name]);
     // Killed after it was complete it stands, and stays.
     let error = String::from_utf8_lossy(&up.stderr);

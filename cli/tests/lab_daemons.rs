@@ -491,7 +491,8 @@ fn connections_of_two_processes_are_held_each_to_its_own_rate() {
             },
         );
         let measured = shown["flow"]["measured_bps"].as_u64().unwrap();
-        assert!(shown["flow"]["enforced_bps"] == rate && measured < rate, "{shown:#}");
+        let is_held = shown["flow"]["enforced_bps"] == rate && (1..rate).contains(&measured);
+        assert!(is_held, "{shown:#}");
         assert_eq!(shown["by"], "agent lab, by pacing", "{shown:#}");
         shown["flow"]["carriers"].as_array().unwrap().clone()
     };

@@ -202,6 +202,10 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("what the controller wrote is kept in {}", self.folder.path().display());
+            std::mem::forget(Arc::clone(&self.folder));
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use control::OwnedInput;
 use control::record::{self, Content, Digest, Record, Records};
 use protocol::application::Declaration;
 use serde_json::json;
+use testing::wait::until;
 use units::{Bytes, Span};
 
 use crate::daemon::{Agent, Daemon, PATIENCE, config, declare};
@@ -292,9 +293,12 @@ async fn a_recording_never_ends_and_what_is_pinned_stays() {
     assert!(declare(&mut client, "a", &json!([declared(0), declared(1)])).await.0.is_success());
     // What was decided then is compared with what is decided again.
     let first = records.join("epoch-000001.000.record");
-    while !self::records(&std::fs::read(&first).unwrap()).any(|record| is_digest(&record)) {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("a digest", async || {
+        self::records(&std::fs::read(&first).unwrap())
+            .any(|record| is_digest(&record))
+            .then_some(())
+    })
+    .await;
     let unix = format!("unix:{}", daemon.path("controller.sock").display());
     let recordings = |words: &[&str]| {
         daemon.command(&[&["recordings"], words, &["--controller", &unix]].concat())
@@ -302,8 +306,9 @@ async fn a_recording_never_ends_and_what_is_pinned_stays() {
     let pinned = recordings(&["pin", "epoch-000001"]);
     assert!(pinned.status.success(), "{}", stderr(&pinned));
     let has = |part: u64| records.join(format!("epoch-000001.{part:03}.record")).exists();
-    let mut flow = 2;
+    let (mut flow, began) = (2, Instant::now());
     while !has(20) {
+        assert!(began.elapsed() < PATIENCE, "no part 20 after {flow} flows");
         let (status, said) = declare(&mut client, "a", &declared(flow)).await;
         assert!(status.is_success(), "{said}");
         flow += 1;

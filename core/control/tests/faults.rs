@@ -103,6 +103,8 @@ impl World {
             count: 0,
             controller: None,
             epoch: 0,
+            // One that gives all a rate, and one that lets some wait. Others differ in whom; under faults the simulated
+            // controller has all of them.
             policy: if faults.random_bool(0.5) { "fair" } else { "smsf" },
             agents: (0..HOSTS).map(|_| (Host::default(), None)).collect(),
             last: vec![None; HOSTS as usize],

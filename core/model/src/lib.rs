@@ -34,7 +34,7 @@ pub use network::{Network, interfere};
 pub use observation::{Declared, Measured, Observation, StreamSample, Terms};
 pub use pace::Pace;
 pub use topology::{Buffer, Link, LinkSpec, Node, NodeKind, Topology, TopologyError};
-pub use window::{Cap, Caps, MAX_SCALE, MSS};
+pub use window::{Cap, Caps, MAX_SCALE, MSS, offered_scale};
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident($repr:ty)) => {

@@ -11,6 +11,27 @@ pub const MSS: Bytes = Bytes::new(1460);
 /// The largest window scale; a larger one counts as this (RFC 7323, section 2.3).
 pub const MAX_SCALE: u8 = 14;
 
+/// The scale that the options of a SYN offer: 0 where they offer none, the last where they offer several. `None`: the
+/// list breaks off. It says nothing then, as hosts too drop what they can't read.
+pub fn offered_scale(options: &[u8]) -> Option<u8> {
+    let (mut rest, mut scale) = (options, 0);
+    loop {
+        rest = match *rest {
+            // RFC 9293, section 3.1: the end of the list, and no operation.
+            [] | [0, ..] => return Some(scale),
+            [1, ref after @ ..] => after,
+            [_, length, ..] if length > 1 => {
+                let (option, after) = rest.split_at_checked(usize::from(length))?;
+                if let [3, 3, shift] = *option {
+                    scale = shift.min(MAX_SCALE);
+                }
+                after
+            }
+            _ => return None,
+        };
+    }
+}
+
 /// A cap on windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use units::Bytes;
-use watermaster_model::Cap;
+use watermaster_model::{Cap, offered_scale};
 
 const SEGMENT: Bytes = Bytes::new(1460);
 
@@ -36,6 +36,33 @@ fn by_hand() {
     for (bytes, field, expected) in [(0, 32_768, 1), (127, 32_768, 1), (0, 0, 0)] {
         let cap = Cap { bytes: Bytes::new(bytes), floor_segments: 0 };
         assert_eq!(cap.rewritten(field, 7, SEGMENT), expected, "{bytes} B of {field} units");
+    }
+}
+
+/// RFC 7323's option among others; a length of zero ends the search instead of looping.
+#[test]
+fn a_scale_is_found_among_options() {
+    let cases: [(&[u8], Option<u8>); 13] = [
+        (&[], Some(0)),
+        (&[2, 4, 5, 180], Some(0)),
+        (&[2, 4, 5, 180, 1, 3, 3, 7], Some(7)),
+        // A larger one counts as 14 (RFC 7323, 2.3).
+        (&[3, 3, 255], Some(14)),
+        // The last of several; what follows the end isn't read.
+        (&[3, 3, 7, 3, 3, 2], Some(2)),
+        (&[3, 3, 7, 0, 3, 3, 2], Some(7)),
+        (&[0, 3, 3, 7], Some(0)),
+        // Another length is another option.
+        (&[3, 4, 7, 7], Some(0)),
+        // Lists that break off, before the scale and after it.
+        (&[8, 0, 3, 3, 7], None),
+        (&[8, 1, 3, 3, 7], None),
+        (&[3, 3], None),
+        (&[3, 3, 7, 2], None),
+        (&[3, 3, 7, 8, 40], None),
+    ];
+    for (options, scale) in cases {
+        assert_eq!(offered_scale(options), scale, "{options:?}");
     }
 }
 

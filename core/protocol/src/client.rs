@@ -417,6 +417,10 @@ impl Client {
         }
         if outcome.rest.is_some() {
             self.until = now + self.backoff.wait(chance);
+            // Who was too fast, and is heard in part, has nothing to complain of.
+            if let Some(why) = outcome.reason.as_ref().filter(|_| looked_at == 0) {
+                self.account.note(|| format!("the controller looks at nothing for now: {why}"));
+            }
         }
         self.meet(outcome.epoch, after(&numbers));
         if has_forgotten {

@@ -626,7 +626,7 @@ impl World {
                         .count()
                 });
             // What was declared just now is on its way.
-            if missing == 0 || began.elapsed() > Duration::from_secs(5) {
+            if missing == 0 || began.elapsed() > PATIENCE {
                 break;
             }
         }
@@ -687,10 +687,17 @@ fn run(times: u32, rate: u32, count: u32) -> Option<Vec<(bool, Outcome)>> {
 
 #[test]
 fn another_leads_and_nothing_is_forgotten() {
+    // Of a lease of 10 s, which is renewed thrice, this much is left at least when the leader dies.
+    const LEFT: Duration = Duration::from_millis(6_600);
     let Some(outcomes) = run(1, 200, 20) else { return };
     for (_, outcome) in outcomes {
-        let Outcome { lapsed, mixed, forgotten, .. } = outcome;
-        assert_eq!((lapsed, mixed, forgotten), (0, 0, 0), "{outcome:?}");
+        let Outcome { again, lapsed, mixed, forgotten, .. } = outcome;
+        assert_eq!((mixed, forgotten), (0, 0), "{outcome:?}");
+        if again < LEFT {
+            assert_eq!(lapsed, 0, "{outcome:?}");
+        } else {
+            testing::needs::skipped("the machine was too slow for the next leader to renew leases");
+        }
     }
 }
 

@@ -485,9 +485,16 @@ fn the_next_waits_for_one_that_is_about_to_end() {
     }
     let options = options();
     let dying = Pacer::start(&options).unwrap();
+    let directory = options.pins.join(&options.name);
+    // Whoever wants to lock the directory has opened it.
+    let waiting = || {
+        let open = fs::read_dir("/proc/self/fd").unwrap();
+        let open = open.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+        open.filter(|file| *file == directory).count() == 2
+    };
     let next = thread::scope(|scope| {
         let next = scope.spawn(|| Pacer::start(&options));
-        thread::sleep(Duration::from_millis(300));
+        assert!(eventually(waiting), "the other doesn't try");
         drop(dying);
         next.join().unwrap()
     });

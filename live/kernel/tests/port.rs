@@ -57,6 +57,16 @@ fn severity(switch: &mut Switch) -> (Severity, Bytes, Time) {
     }
 }
 
+/// A packet that opens another connection, and what is told of it: all that was to be told is told before.
+fn marker() -> (Vec<u8>, Happening) {
+    let source = SocketAddr::new(connection().source.ip(), 5_999);
+    let opening = packet(true, false, |header| {
+        syn(header, 1460, None);
+        header.source_port = source.port();
+    });
+    (opening, Happening::Opened(Connection { source, ..connection() }))
+}
+
 #[test]
 fn a_queue_that_fills_rises_through_the_levels_and_recovers() {
     if !root() {
@@ -346,11 +356,12 @@ fn openings_and_endings_are_told_once() {
     switch.port(number).unwrap().punt(true).unwrap();
     let stream = rig.stream();
     let connection = stream.connection;
-    thread::sleep(Duration::from_millis(50));
+    assert_eq!(event(&mut switch).happening, Happening::Opened(connection));
     drop(stream);
-    let told = [(); 2].map(|()| event(&mut switch).happening);
-    assert_eq!(told, [Happening::Opened(connection), Happening::Closed(connection)]);
-    assert_eq!(switch.next(Span::from_millis(50)).unwrap(), None);
+    assert_eq!(event(&mut switch).happening, Happening::Closed(connection));
+    // Nothing more of it comes before the next.
+    let next = rig.stream();
+    assert_eq!(event(&mut switch).happening, Happening::Opened(next.connection));
 }
 
 /// Nobody takes what ports tell: what finds no room is counted, and what comes after finds room again.
@@ -397,11 +408,12 @@ fn who_asks_anew_is_told_of_what_is_open() {
     port.pass_out(&ending).unwrap();
     port.punt(true).unwrap();
     port.pass_out(&data).unwrap();
-    let told = [(); 3].map(|()| event(&mut switch).happening);
+    let (marker, marked) = marker();
+    port.pass_out(&marker).unwrap();
+    let told = [(); 4].map(|()| event(&mut switch).happening);
     let connection = connection();
     let opened = Happening::Opened(connection);
-    assert_eq!(told, [opened, opened, Happening::Closed(connection)]);
-    assert_eq!(switch.next(Span::from_millis(50)).unwrap(), None);
+    assert_eq!(told, [opened, opened, Happening::Closed(connection), marked]);
 }
 
 /// Each direction of a connection is a flow, which its sender opens and closes at the port that it leaves by.
@@ -431,11 +443,12 @@ fn a_direction_opens_by_its_own_syn_or_payload() {
     port.pass_out(&with(b"answer", false)).unwrap();
     port.pass_out(&with(b"more", false)).unwrap();
     port.pass_in(&packet(true, false, |header| header.rst = true)).unwrap();
-    let told = [(); 4].map(|()| event(&mut switch).happening);
+    let (marker, marked) = marker();
+    port.pass_out(&marker).unwrap();
+    let told = [(); 5].map(|()| event(&mut switch).happening);
     let (opened, closed) = (Happening::Opened, Happening::Closed);
-    let expected = [opened(connection()), closed(connection()), opened(answers), closed(answers)];
-    assert_eq!(told, expected);
-    assert_eq!(switch.next(Span::from_millis(50)).unwrap(), None);
+    let mine = connection();
+    assert_eq!(told, [opened(mine), closed(mine), opened(answers), closed(answers), marked]);
 }
 
 #[test]

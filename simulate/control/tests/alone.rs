@@ -3,9 +3,13 @@
 
 mod shuffles;
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
 use ::policy::{Messages, Policy};
-use model::{Declared, Flow, JobId, Network, Observation, TaskId};
-use shuffles::{Case, NONE, built, policy};
+use model::{Declared, Directive, Directives, Flow, FlowId, JobId, Network, Observation, TaskId};
+use shuffles::{Case, NONE, built, gives_priorities, policy};
 use units::{Bytes, Span, Time};
 use watermaster_simulated_controller::{Faults, SimulatedController};
 
@@ -16,22 +20,80 @@ fn ends(case: &Case, policy: Option<Box<dyn Policy + '_>>) -> Vec<Time> {
     outcome.flows.iter().map(|flow| flow.end.expect("every flow ends")).collect()
 }
 
+/// When the world was told another priority of a flow, and which.
+type Priorities = BTreeMap<FlowId, Vec<(Time, u8)>>;
+
+/// A policy of which it is noted what priorities it tells the world, of flows that haven't ended.
+struct Noted<'a> {
+    inner: Box<dyn Policy + 'a>,
+    told: Rc<RefCell<Priorities>>,
+    ended: BTreeSet<FlowId>,
+}
+
+impl Policy for Noted<'_> {
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
+        if let Observation::Declared(Declared::FlowComplete { flow, .. }) = observation {
+            self.ended.insert(*flow);
+        }
+        self.inner.observe(now, network, observation);
+    }
+
+    fn decide(&mut self, now: Time, network: &Network, out: &mut Directives) {
+        let from = out.len();
+        self.inner.decide(now, network, out);
+        for directive in &out[from..] {
+            if let Directive::Prioritize { flow, priority } = *directive
+                && !self.ended.contains(&flow)
+            {
+                let mut told = self.told.borrow_mut();
+                let past = told.entry(flow).or_default();
+                // Of one time the last counts.
+                past.pop_if(|(at, _)| *at == now);
+                // Every flow begins with 0.
+                if past.last().map_or(0, |(_, before)| *before) != priority {
+                    past.push((now, priority));
+                }
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.inner.deadline()
+    }
+
+    fn paces_all(&self) -> bool {
+        self.inner.paces_all()
+    }
+}
+
+/// When flows end, and their priorities.
+fn seen(case: &Case, policy: Box<dyn Policy + '_>) -> (Vec<Time>, Priorities) {
+    let told = Rc::new(RefCell::new(Priorities::new()));
+    let noted = Noted { inner: policy, told: Rc::clone(&told), ended: BTreeSet::new() };
+    let ends = ends(case, Some(Box::new(noted)));
+    let mut told = told.take();
+    told.retain(|_, past| !past.is_empty());
+    (ends, told)
+}
+
 /// Those that decide by what applications declare alone.
 fn policies() -> impl Iterator<Item = &'static str> {
     let all = ::policy::POLICIES.iter().filter(|policy| policy.needs.is_empty());
     all.map(|policy| policy.name)
 }
 
-/// The policies and seeds of cases that end otherwise under the whole controller, whether messages cost or not.
+/// The policies and seeds of cases that end otherwise under the whole controller, or whose flows have other priorities,
+/// whether messages cost or not.
 fn apart(cases: impl Iterator<Item = (u64, Case)>) -> Vec<String> {
     let differs = |(seed, case): (u64, Case)| {
         let name = &*case.policy;
         let is_apart = |messages: &Messages| {
             let make = || built(name, *messages);
-            let alone = ends(&case, Some(make()));
+            let alone = seen(&case, make());
+            assert_eq!(alone.1.is_empty(), !gives_priorities(name), "{name}, seed {seed}");
             let whole = SimulatedController::new(Box::new(make), LEASE, NONE, seed);
             let lost = whole.not_taken();
-            alone != ends(&case, Some(Box::new(whole))) || lost().is_some()
+            alone != seen(&case, Box::new(whole)) || lost().is_some()
         };
         let apart = [Messages::Free, Messages::Costly].into_iter().find(is_apart);
         apart.map(|messages| format!("{name}, seed {seed}, {messages:?}"))

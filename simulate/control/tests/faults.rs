@@ -1,7 +1,7 @@
 //! Real TCP of the packet world under the whole controller, while channels lose, stall and are cut,
 //! agents die and controllers crash. Each seed is another history; equal seeds give equal histories.
 //!
-//! What must hold at every moment, of the limits that the world was told to keep:
+//! What must hold whenever the world asks what to keep, of the limits that it was told to:
 //! 1. Each is one that a controller wanted within the last lease and the longest delay of a message. So
 //!    the limits on a link add up to at most the sum of the highest that its flows were given in that
 //!    time.
@@ -10,7 +10,9 @@
 //! 3. Where there has been no controller for that long, there are none.
 //! 4. Where an agent is connected and nothing is on its way, what is wanted stands, and nothing else but
 //!    what another controller granted within that time.
-//! 5. Where operations of kernels fail, the controller says of each flow whose limit isn't what it wants
+//! 5. A flow that is held to a rate has its priority, where its policy gives priorities and no operation fails; where
+//!    there has been no controller for that long, none has one.
+//! 6. Where operations of kernels fail, the controller says of each flow whose limit isn't what it wants
 //!    that it failed, and confirms none that doesn't stand.
 //!
 //! And every flow and every job ends.
@@ -30,7 +32,7 @@ use control::{Controller, FlowStatus};
 use engine::random::Stream;
 use model::{Declared, Directive, Directives, FlowId, LinkId, Network, NodeId, Observation};
 use rand::RngExt as _;
-use shuffles::{CAPACITY, Case, POLICIES, policy};
+use shuffles::{CAPACITY, Case, gives_priorities, policy, sparing};
 use units::{Rate, Span, Time};
 use watermaster_simulated_controller::{Faults, Often, SimulatedController};
 
@@ -46,6 +48,8 @@ struct Story {
     limits: u64,
     /// Limits that were known not to stand as wanted, at each step.
     failed: u64,
+    /// Flows that were held to a rate and had their priority, at each step at which all that was wanted stood.
+    served: u64,
     /// Of all that was told to the world.
     digest: u64,
 }
@@ -105,6 +109,10 @@ struct Watched<'a> {
     patience: Span,
     ends: BTreeMap<FlowId, (NodeId, NodeId)>,
     in_force: BTreeMap<FlowId, Rate>,
+    /// Priorities but 0, where every flow begins.
+    priorities: BTreeMap<FlowId, u8>,
+    /// Whether the policy gives priorities: each flow one but 0, as `arbiter` here.
+    prioritizes: bool,
     wishes: Rc<RefCell<Wishes>>,
     /// When the controller was replaced last.
     replaced: Time,
@@ -121,6 +129,7 @@ impl<'a> Watched<'a> {
         inner: SimulatedController<'a>,
         patience: Span,
         failing: bool,
+        prioritizes: bool,
         story: Rc<RefCell<Story>>,
     ) -> Self {
         let wishes = Rc::new(RefCell::new(Wishes::default()));
@@ -132,6 +141,8 @@ impl<'a> Watched<'a> {
             patience,
             ends: BTreeMap::new(),
             in_force: BTreeMap::new(),
+            priorities: BTreeMap::new(),
+            prioritizes,
             wishes,
             replaced: Time::ZERO,
             alone: None,
@@ -145,12 +156,21 @@ impl<'a> Watched<'a> {
     fn follow(&mut self, now: Time, directives: &[Directive]) {
         for directive in directives {
             format!("{now:?} {directive:?}").hash(&mut self.hasher);
-            if let Directive::Pace { flow, limit, .. } = directive {
-                match limit {
-                    Some(rate) => self.in_force.insert(*flow, *rate),
-                    None => self.in_force.remove(flow),
-                };
-                self.story.borrow_mut().limits += 1;
+            match directive {
+                Directive::Pace { flow, limit, .. } => {
+                    match limit {
+                        Some(rate) => self.in_force.insert(*flow, *rate),
+                        None => self.in_force.remove(flow),
+                    };
+                    self.story.borrow_mut().limits += 1;
+                }
+                Directive::Prioritize { flow, priority: 0 } => {
+                    self.priorities.remove(flow);
+                }
+                Directive::Prioritize { flow, priority } => {
+                    self.priorities.insert(*flow, *priority);
+                }
+                _ => {}
             }
         }
         self.wishes.borrow_mut().note(now, self.patience, self.inner.controller());
@@ -191,14 +211,20 @@ impl<'a> Watched<'a> {
                 stands.retain(|flow, _| wanted.contains_key(flow));
             }
             assert_eq!(stands, wanted, "what stands isn't what is wanted, at {now:?}");
+            if self.prioritizes && !self.failing {
+                let without = stands.keys().find(|flow| !self.priorities.contains_key(*flow));
+                assert_eq!(without, None, "held, without its priority, at {now:?}");
+                self.story.borrow_mut().served += stands.len() as u64;
+            }
             self.story.borrow_mut().settled += u64::from(!stands.is_empty());
         }
         if let Some(alone) = self.alone {
             let forsaken = now.since(alone);
             assert!(
-                self.in_force.is_empty() || forsaken <= self.patience,
-                "{:?} stand after {forsaken} without a controller",
-                self.in_force
+                self.in_force.is_empty() && self.priorities.is_empty() || forsaken <= self.patience,
+                "{:?} and {:?} stand after {forsaken} without a controller",
+                self.in_force,
+                self.priorities
             );
             self.story.borrow_mut().orphaned += u64::from(!self.in_force.is_empty());
         }
@@ -239,6 +265,7 @@ impl Policy for Watched<'_> {
             Observation::Declared(Declared::FlowComplete { flow, .. }) => {
                 self.ends.remove(flow);
                 self.in_force.remove(flow);
+                self.priorities.remove(flow);
             }
             _ => {}
         }
@@ -264,7 +291,8 @@ fn history(seed: u64) -> (Story, Vec<Time>) {
     let mut faults = Faults { jitter: ms(0, 300), ..Faults::default() };
     let mut often = || Often { every: ms(500, 6_000), most: ms(100, 8_000) };
     let (cut, death, crash) = (often(), often(), often());
-    let name = POLICIES[chance.random_range(0..POLICIES.len())];
+    let policies = sparing();
+    let name = policies[chance.random_range(0..policies.len())];
     faults.cut = chance.random_bool(0.8).then_some(cut);
     faults.death = chance.random_bool(0.5).then_some(death);
     faults.crash = chance.random_bool(0.8).then_some(crash);
@@ -275,7 +303,9 @@ fn history(seed: u64) -> (Story, Vec<Time>) {
     let inner = SimulatedController::new(Box::new(|| policy(name)), lease, faults, seed);
     let story = Rc::new(RefCell::new(Story::default()));
     let patience = lease + faults.longest_message();
-    let watched = Watched::new(inner, patience, faults.failure > 0.0, story.clone());
+    let prioritizes = gives_priorities(name);
+    let failing = faults.failure > 0.0;
+    let watched = Watched::new(inner, patience, failing, prioritizes, story.clone());
     let outcome = case.run(Some(Box::new(watched)));
     let jobs = outcome.jobs.iter();
     assert!(jobs.filter(|job| job.end.is_some()).count() == case.jobs.len(), "a job never ends");
@@ -308,10 +338,11 @@ fn faults_of_many_seeds_leave_nothing_wrong() {
         all.settled += story.settled;
         all.limits += story.limits;
         all.failed += story.failed;
+        all.served += story.served;
     }
     eprintln!("{} controllers replaced, {} limits set", all.controllers, all.limits);
     assert!(
-        [all.controllers, all.orphaned, all.settled, all.limits, all.failed]
+        [all.controllers, all.orphaned, all.settled, all.limits, all.failed, all.served]
             .into_iter()
             .all(|count| count > 0),
         "{all:?}"

@@ -256,7 +256,8 @@ impl Controller {
         let is = |flag: u16| segment.flags & flag != 0;
         if is(tcp_flags::SYN) && is(tcp_flags::ACK) {
             let data = Connection { source: destination, destination: source };
-            let scale = Some(segment.scale.unwrap_or(0));
+            // The sender's SYN isn't asked: a receiver offers a scale only where the sender did (RFC 7323, 2.2).
+            let scale = segment.scale;
             let (flows, mut is_new) = (self.registry.carried_by(&data).to_vec(), false);
             for id in &flows {
                 if let Some(flow) = self.registry.flow_mut(*id) {

@@ -45,7 +45,7 @@ pub(crate) enum Content {
 pub(crate) struct Segment {
     pub(crate) connection: Connection,
     pub(crate) flags: u16,
-    /// The window scale of a SYN (RFC 7323, 2.2).
+    /// The window scale that a SYN offers, where its options can be read.
     pub(crate) scale: Option<u8>,
 }
 
@@ -124,21 +124,9 @@ fn segment(source: IpAddr, destination: IpAddr, bytes: &[u8]) -> Option<Segment>
         destination: SocketAddr::new(destination, port(2)),
     };
     let flags = port(12) & 0x1ff;
-    let options = bytes.get(20..usize::from(header[12] >> 4) * 4).unwrap_or(&[]);
-    let scale = (flags & tcp_flags::SYN != 0).then(|| window_scale(options)).flatten();
+    let options = bytes.get(20..usize::from(header[12] >> 4) * 4);
+    let scale = options.filter(|_| flags & tcp_flags::SYN != 0).and_then(model::offered_scale);
     Some(Segment { connection, flags, scale })
-}
-
-/// The window scale among TCP options: kind, length, shift. A length below 2 ends the search.
-fn window_scale(mut options: &[u8]) -> Option<u8> {
-    loop {
-        options = match *options {
-            [1, ref rest @ ..] => rest,
-            [3, 3, shift, ..] => return Some(shift.min(model::MAX_SCALE)),
-            [kind, length, ..] if kind > 1 && length > 1 => options.get(usize::from(length)..)?,
-            _ => return None,
-        };
-    }
 }
 
 /// A probe that leaves a switch by a port.
@@ -235,17 +223,5 @@ mod tests {
             let is_probe = frame.is_some_and(|f| matches!(f.content, Content::Probe { .. }));
             assert_eq!(is_probe, length >= 14 + 11 + 7, "{length}");
         }
-    }
-
-    /// RFC 7323's option among others; lengths of zero end the search instead of looping.
-    #[test]
-    fn window_scales_are_found_among_options() {
-        assert_eq!(window_scale(&[2, 4, 5, 180, 1, 3, 3, 7]), Some(7));
-        // A larger one counts as 14 (RFC 7323, 2.3).
-        assert_eq!(window_scale(&[3, 3, 255]), Some(14));
-        assert_eq!(window_scale(&[8, 0, 3, 3, 7]), None);
-        assert_eq!(window_scale(&[8, 1, 3, 3, 7]), None);
-        assert_eq!(window_scale(&[0, 3, 3, 7]), None);
-        assert_eq!(window_scale(&[3, 3]), None);
     }
 }

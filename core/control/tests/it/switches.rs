@@ -243,6 +243,23 @@ fn a_switch_caps_the_window_of_each_flow_once_its_scale_is_seen() {
     assert_eq!(capping(&rig, 0), 0, "and with the policy that wanted it");
 }
 
+/// Options that break off say nothing, as at an agent's ports: without a scale windows are left alone.
+#[test]
+fn a_switch_caps_no_window_before_a_list_of_options_that_is_whole() {
+    let shape = Shape::racks(3);
+    let mut rig = Rig::new(&shape, shape.config("sab", named("sab"), true), 1);
+    (0..2).for_each(|switch| rig.connect(switch));
+    rig.send(0, segment(0, 3, 1000, 2, 0));
+    let mut broken = segment(3, 0, 5000, 18, 4);
+    broken[36..38].copy_from_slice(&1000_u16.to_be_bytes());
+    // A header of six words: the payload is its options, the first of nine octets where four are left.
+    broken[46] = 0x60;
+    rig.send(3, broken);
+    assert_eq!(capping(&rig, 0), 0);
+    accept(&mut rig, 1000);
+    assert_eq!(capping(&rig, 0), 1);
+}
+
 /// A sender without room for a segment as large as passes here would wait for its persist timer.
 #[test]
 fn a_switch_caps_no_window_below_the_largest_segment() {

@@ -10,7 +10,17 @@ use model::{
 };
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_policy::Policy;
+use watermaster_policy::{POLICIES, Parameters, Policy};
+
+/// Policies that give every flow a rate, and promise that all together keep to the links.
+pub fn allocators() -> Vec<&'static str> {
+    let built = POLICIES.iter().filter_map(|policy| {
+        // Those that need parameters give rates to flows of their choice.
+        let built = policy.build(&Parameters::default()).ok()?;
+        built.paces_all().then_some(policy.name)
+    });
+    built.collect()
+}
 
 pub fn spec(capacity: Rate) -> LinkSpec {
     LinkSpec { capacity, delay: Span::ZERO, buffer: Buffer::Unlimited, mark: None }

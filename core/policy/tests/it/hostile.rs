@@ -226,8 +226,6 @@ proptest! {
     }
 }
 
-/// Policies that give every flow a rate, and promise that all together keep to the links.
-const ALLOCATORS: [&str; 7] = ["fair", "sebf", "bssf", "srb", "dclas", "fifo-lm", "srpt"];
 const FLOWS: u32 = 16;
 
 /// What is said of flows that always have the same job and ends, late, twice, or never.
@@ -241,7 +239,7 @@ proptest! {
     /// guard's threshold, at least its ration.
     #[test]
     fn rates_keep_to_the_links_and_nobody_starves(
-        name in prop::sample::select(ALLOCATORS.to_vec()),
+        name in prop::sample::select(allocators()),
         network in any_network(),
         story in prop::collection::vec(orderly(), 0..120),
     ) {

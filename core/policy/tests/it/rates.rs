@@ -7,9 +7,7 @@ use crate::desk::*;
 use model::{FlowId, LEAST_RATE, Network, NodeId};
 use proptest::prelude::*;
 use units::{Rate, Span, Time};
-use watermaster_policy::{Acknowledgements, Parameters, find};
-
-const POLICIES: [&str; 7] = ["fair", "sebf", "bssf", "srb", "dclas", "fifo-lm", "srpt"];
+use watermaster_policy::{Acknowledgements, Parameters, Share, find};
 
 /// Octets of an acknowledgement for each so many octets of data frames.
 type Echo = (u32, u32);
@@ -17,8 +15,13 @@ type Echo = (u32, u32);
 fn desk(policy: &str, network: &Network, echo: Echo) -> Desk {
     let policy = find(policy).unwrap();
     let mut parameters = Parameters::default().acknowledged(Acknowledgements::new(echo.0, echo.1));
-    if policy.parameters.iter().any(|parameter| parameter.name == "pause") {
+    let has = |name: &str| policy.parameters.iter().any(|parameter| parameter.name == name);
+    if has("pause") {
         parameters = parameters.with("pause", Span::ZERO);
+    }
+    // What is kept for nobody, as by the example of docs/adding-a-policy.md.
+    if has("reserve") {
+        parameters = parameters.with("reserve", Share::literal(0));
     }
     Desk::new(network.clone(), policy.build(&parameters).unwrap())
 }
@@ -68,7 +71,7 @@ fn both_ways_of_a_cable_are_filled() {
     let network = big_switch(2, Rate::from_mbps(100));
     let (a, b) = (host(&network, 0), host(&network, 1));
     let echo = (40, 1500);
-    for policy in POLICIES {
+    for policy in allocators() {
         let mut desk = desk(policy, &network, echo);
         // Of two jobs: also what comes last in an order has its way for itself.
         for (flow, src, dst) in [(0, a, b), (1, b, a)] {
@@ -131,7 +134,7 @@ proptest! {
     #[test]
     fn links_are_full_and_carry_their_acknowledgements(
         network in any_network(),
-        policy in prop::sample::select(&POLICIES[..]),
+        policy in prop::sample::select(allocators()),
         echo in (prop::sample::select(&[40u32, 52, 66][..]), prop::sample::select(&[1500u32, 3000][..])),
         wanted in prop::collection::vec((0..6u32, any::<(u32, u32)>(), 1..1_000u64, any::<bool>()), 1..14),
     ) {

@@ -21,54 +21,49 @@ type Job = BTreeMap<String, Declaration>;
 struct Held(BTreeMap<String, Job>);
 
 impl Held {
-    /// Takes a declaration in; false where a controller would refuse it.
-    fn take(&mut self, said: &Declaration) -> bool {
+    /// Takes a declaration in; the field at fault where a controller would refuse it.
+    fn take(&mut self, said: &Declaration) -> Option<&'static str> {
         use Declaration::*;
-        let (JobStart { job } | JobComplete { job }) = said else {
-            let (JobTerms { job, .. }
-            | TaskHost { job, .. }
-            | Size { job, .. }
-            | Streams { job, .. }
-            | FlowRequest { job, .. }
-            | FlowComplete { job, .. }) = said
-            else {
-                unreachable!()
-            };
-            let Some(held) = self.0.get_mut(job) else { return false };
-            return match said {
-                JobTerms { .. } => {
-                    held.insert("terms".into(), said.clone());
-                    true
-                }
-                TaskHost { task, .. } => {
-                    held.insert(format!("task {task}"), said.clone());
-                    true
-                }
-                Size { map, .. } => {
-                    held.insert(format!("size {map}"), said.clone());
-                    true
-                }
-                FlowRequest { flow, .. } => {
-                    let before = held.entry(format!("flow {flow}")).or_insert(said.clone());
-                    let is_same = sized(before.clone(), None) == sized(said.clone(), None);
-                    if is_same {
-                        *before = said.clone();
-                    }
-                    is_same
-                }
-                FlowComplete { flow, .. } => held.remove(&format!("flow {flow}")).is_some(),
-                Streams { samples, .. } => {
-                    samples.iter().all(|s| held.contains_key(&format!("flow {}", s.flow)))
-                }
-                JobStart { .. } | JobComplete { .. } => unreachable!(),
-            };
-        };
+        let fault = |is_right: bool, field| (!is_right).then_some(field);
+        if let JobStart { job } = said {
+            self.0.entry(job.clone()).or_default();
+            return None;
+        }
+        let Some(held) = self.0.get_mut(said.job()) else { return Some("job") };
         match said {
-            JobStart { .. } => {
-                self.0.entry(job.clone()).or_default();
-                true
+            JobStart { .. } => unreachable!(),
+            JobComplete { job } => {
+                self.0.remove(job);
+                None
             }
-            _ => self.0.remove(job).is_some(),
+            JobTerms { .. } => {
+                held.insert("terms".into(), said.clone());
+                None
+            }
+            TaskHost { task, .. } => {
+                held.insert(format!("task {task}"), said.clone());
+                None
+            }
+            Size { map, .. } => {
+                held.insert(format!("size {map}"), said.clone());
+                None
+            }
+            FlowRequest { flow, .. } => {
+                let before = held.entry(format!("flow {flow}")).or_insert(said.clone());
+                let is_same = sized(before.clone(), None) == sized(said.clone(), None);
+                if is_same {
+                    *before = said.clone();
+                }
+                fault(is_same, "flow")
+            }
+            FlowComplete { flow, .. } => {
+                fault(held.remove(&format!("flow {flow}")).is_some(), "flow")
+            }
+            Streams { samples, .. } => {
+                let is_known =
+                    samples.iter().all(|s| held.contains_key(&format!("flow {}", s.flow)));
+                fault(is_known, "flow")
+            }
         }
     }
 
@@ -81,7 +76,7 @@ impl Held {
     fn of(client: &Client) -> Self {
         let mut held = Self::default();
         for said in client.holds() {
-            assert!(held.take(said), "{said:?} comes before what it refers to");
+            assert_eq!(held.take(said), None, "{said:?} comes before what it refers to");
         }
         held
     }
@@ -132,13 +127,14 @@ impl Controller {
                 break;
             }
             let mut held = self.held.clone();
-            let is_right = !is_unwanted(declaration) && held.take(declaration);
-            let later = is_right && held.amount() > self.room.max(self.held.amount());
-            if is_right && !later {
+            let fault =
+                if is_unwanted(declaration) { Some("flow") } else { held.take(declaration) };
+            let later = fault.is_none() && held.amount() > self.room.max(self.held.amount());
+            if fault.is_none() && !later {
                 self.held = held;
                 outcome.taken += 1;
             } else {
-                let (field, reason) = ("flow".into(), "because".into());
+                let (field, reason) = (fault.unwrap_or("flow").into(), "because".into());
                 outcome.refused.push(RefusedDeclaration { index, field, reason, later });
             }
         }
@@ -173,6 +169,9 @@ enum Step {
     /// The connection breaks while nothing is under way, and the same controller may have forgotten
     /// the application until it is back.
     Break(bool),
+    /// The controller forgets a job, or all, and the connection stands: a client hears of it only where it says something
+    /// of the job.
+    Forget(Option<&'static str>),
     NewController,
     /// Another controller answers on the same connection.
     Replaced,
@@ -188,13 +187,16 @@ struct World {
     controller: Controller,
     now: Time,
     limits: Limits,
+    /// The controller has forgotten something that the client may not have heard of.
+    has_forgotten: bool,
 }
 
 impl World {
     fn new(limits: Limits, most: usize) -> Self {
         let controller = Controller { epoch: 1, held: Held::default(), most, room: usize::MAX };
         let (application, client) = (Held::default(), Client::new(limits));
-        Self { application, client, controller, now: Time::ZERO, limits }
+        let (now, has_forgotten) = (Time::ZERO, false);
+        Self { application, client, controller, now, limits, has_forgotten }
     }
 
     fn declare(&mut self, said: Declaration) {
@@ -276,6 +278,13 @@ impl World {
                     self.controller.held = Held::default();
                 }
             }
+            Step::Forget(job) => {
+                match job {
+                    Some(job) => _ = self.controller.held.0.remove(job),
+                    None => self.controller.held = Held::default(),
+                }
+                self.has_forgotten = true;
+            }
             Step::NewController => {
                 self.lose();
                 self.step(Step::Replaced);
@@ -292,6 +301,9 @@ impl World {
     /// Nothing more goes wrong until all has been said to the controller that there is.
     fn settle(&mut self) {
         self.controller.room = usize::MAX;
+        if std::mem::take(&mut self.has_forgotten) {
+            self.lose();
+        }
         self.now += KEEP_ALIVE;
         self.poll(Fate::Answered);
         for _ in 0..10_000 {
@@ -334,6 +346,14 @@ fn sized(mut request: Declaration, size: Option<u64>) -> Declaration {
     request
 }
 
+/// A request with another process at its source.
+fn sent_by(process: Option<Process>, mut request: Declaration) -> Declaration {
+    if let Declaration::FlowRequest { processes, .. } = &mut request {
+        processes.source = process;
+    }
+    request
+}
+
 fn end(job: &str, flow: u64) -> Declaration {
     Declaration::FlowComplete { job: job.into(), flow: flow.to_string() }
 }
@@ -370,8 +390,11 @@ fn declaration() -> impl Strategy<Value = Declaration> {
             map,
             reduces: (0..reduces).map(|task| Portion { task, bytes: Bytes::MAX }).collect(),
         }),
-        6 => (job(), flow(), 1..3u16, prop::option::of(1..3u64))
-            .prop_map(|(job, flow, port, size)| sized(request(job, flow, port), size)),
+        6 => (job(), flow(), 1..3u16, prop::option::of(1..3u64), prop::option::weighted(0.3, 1..3u32))
+            .prop_map(|(job, flow, port, size, process)| {
+                let source = process.map(Process::Pid);
+                sent_by(source, sized(request(job, flow, port), size))
+            }),
         4 => (job(), flow()).prop_map(|(job, flow)| end(job, flow)),
         1 => (job(), prop::collection::vec(flow(), 1..3))
             .prop_map(|(job, flows)| sample(job, &flows)),
@@ -396,6 +419,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => fate().prop_map(Step::Poll),
         4 => (0..6_000u64).prop_map(Step::Pass),
         1 => any::<bool>().prop_map(Step::Break),
+        1 => prop::sample::select(vec![None, Some("a"), Some("b")]).prop_map(Step::Forget),
         1 => Just(Step::NewController),
         1 => Just(Step::Replaced),
         1 => (0..8usize).prop_map(Step::Room),
@@ -575,6 +599,20 @@ fn who_answers_in_ever_other_epochs_is_asked_seldom() {
     world.declare(start("c"));
     assert!(world.poll(Fate::Answered));
     assert_eq!(world.client.deadline(), Some(world.now + Span::from_millis(50)));
+}
+
+/// As where an operator has blocked it.
+#[test]
+fn an_application_hears_why_the_controller_looks_at_nothing() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    world.settle();
+    world.client.declare(start("a"));
+    assert!(matches!(world.client.poll(world.now), Some(Action::Declare(_))));
+    let reason = Some("it is blocked".to_owned());
+    let outcome = Outcome { epoch: 1, rest: Some(0), reason, ..Outcome::default() };
+    world.client.answered(world.now, &outcome, 0);
+    let fault = world.client.account().fault.as_deref();
+    assert_eq!(fault, Some("the controller looks at nothing for now: it is blocked"));
 }
 
 /// Its job was ended by an operator, while the connection stands.

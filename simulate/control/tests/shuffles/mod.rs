@@ -4,15 +4,14 @@
 use engine::random::Stream;
 use model::build;
 use model::{Buffer, Flow, Job, JobId, TaskId, Terms, Topology};
-use packet::{Jobs, Outcome, Setup, Transport};
-use policy::{Aim, Messages, Objective, Parameters, Policy};
+use packet::{Discipline, Jobs, Outcome, Setup, Transport};
+use policy::{Aim, DirectiveKind, Messages, Objective, Parameters, Policy};
 use rand::RngExt as _;
 use testing::network;
 use testing::packet::{outcome, setup};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_simulated_controller::Faults;
 
-pub const POLICIES: [&str; 6] = ["smsf", "sff", "fifo", "fair", "srb", "sebf"];
 pub const CAPACITY: Rate = Rate::from_mbps(20);
 pub const NONE: Faults =
     Faults { jitter: Span::ZERO, loss: 0.0, cut: None, death: None, crash: None, failure: 0.0 };
@@ -28,18 +27,33 @@ pub fn built(name: &str, messages: Messages) -> Box<dyn Policy + Send> {
     let parameters = match name {
         "static" => {
             let rates: Vec<Rate> = (1..40).map(|flow| Rate::from_bps(200_000 * flow)).collect();
-            parameters.with("rates", rates)
+            let levels: Vec<u8> = (0..40).map(|flow| flow % 3).collect();
+            parameters.with("rates", rates).with("levels", levels)
         }
-        "arbiter" => parameters.under(vec![Objective {
+        // The class of the background isn't the one where every flow begins.
+        "arbiter" => parameters.with("priorities", true).under(vec![Objective {
             name: "all".into(),
             applications: vec![engine::UNNAMED.into()],
             policy: policy::find("srpt").unwrap(),
             parameters: Parameters::default(),
-            aim: Aim::Weight(1),
+            aim: Aim::Background,
         }]),
         _ => parameters,
     };
     policy::by_name(name, &parameters).unwrap()
+}
+
+/// Policies that decide by what applications declare alone, and together give flows no more than links carry. `static`
+/// gives what it was given.
+pub fn sparing() -> Vec<&'static str> {
+    let alone = policy::POLICIES.iter().filter(|policy| policy.needs.is_empty());
+    let acting = alone.filter(|policy| policy.is_live() && !policy.is_passive());
+    acting.map(|policy| policy.name).filter(|name| *name != "static").collect()
+}
+
+/// Whether a policy gives flows priorities.
+pub fn gives_priorities(name: &str) -> bool {
+    policy::find(name).unwrap().directives.contains(&DirectiveKind::Prioritize)
 }
 
 /// What moves where.
@@ -107,6 +121,12 @@ impl Case {
     pub fn run<'a>(&self, policy: Option<Box<dyn Policy + 'a>>) -> Outcome {
         let jobs = Box::new(Jobs::new(self.jobs.clone().into_iter()));
         let setup = setup(self.topology.clone(), Transport::default(), jobs);
-        outcome(Setup { policy, until: Time::ZERO + Span::from_secs(600), ..setup })
+        let switch_queue = if gives_priorities(&self.policy) {
+            Discipline::StrictPriority
+        } else {
+            Discipline::Fifo
+        };
+        let until = Time::ZERO + Span::from_secs(600);
+        outcome(Setup { policy, switch_queue, until, ..setup })
     }
 }

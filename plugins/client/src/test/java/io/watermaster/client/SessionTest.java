@@ -180,6 +180,8 @@ class SessionTest {
         final Session session;
         final Controller controller;
         long now;
+        /** The controller has forgotten something that the session may not have heard of. */
+        boolean hasForgotten;
 
         World(Limits limits, int most, Controller controller) {
             this.limits = limits;
@@ -256,9 +258,23 @@ class SessionTest {
             controller.startAnew();
         }
 
+        /** The controller forgets a job, or all, and the connection stands. */
+        void forget(boolean all) {
+            if (all) {
+                controller.held = new Held();
+            } else {
+                controller.held.jobs().remove("a");
+            }
+            hasForgotten = true;
+        }
+
         /** Nothing more goes wrong until all has been said to the controller that there is. */
         void settle() {
             controller.room = Integer.MAX_VALUE;
+            if (hasForgotten) {
+                hasForgotten = false;
+                lose();
+            }
             now += KEEP_ALIVE;
             poll();
             for (int i = 0; i < 10_000; i++) {
@@ -338,8 +354,10 @@ class SessionTest {
     private static Held history(World world, Random random, Runnable check) {
         Held application = new Held();
         for (int steps = random.nextInt(150); steps > 0; steps--) {
-            int draw = random.nextInt(26);
-            if (draw < 8 || draw >= 24) {
+            int draw = random.nextInt(27);
+            if (draw == 26) {
+                world.forget(random.nextBoolean());
+            } else if (draw < 8 || draw >= 24) {
                 List<Declaration> said = draw < 8
                         ? List.of(declaration(random, "a", "b", UNWANTED_JOB)) : correction(world.session, random);
                 said.forEach(application::take);
