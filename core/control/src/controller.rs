@@ -24,7 +24,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use model::{Declared, JobId, Measured, NodeId, Observation, Terms};
+use model::{Declared, FlowId, JobId, Measured, NodeId, Observation, Terms};
 use policy::Policy;
 use units::{Span, Time};
 
@@ -254,11 +254,48 @@ impl Controller {
         Some(self.agents.epoch_of_most()).filter(|epoch| *epoch > self.context.epoch)
     }
 
-    /// Tells the policy.
+    /// Tells the policy. All that it hears goes this way, but [states of links](Decider::tell_link).
     fn tell(&mut self, observation: impl Into<Observation>) {
-        if let Some(observation) = self.without_drained(observation.into()) {
-            self.decider.tell(self.context.now, &self.view.network, observation);
+        if let Some(observation) = self.as_told(observation.into()) {
+            self.decider.tell(self.context.now, &self.view.network, &observation);
         }
+    }
+
+    /// What the policy is told of an observation: it doesn't hear of hosts that are drained, nor of flows that are
+    /// parked.
+    fn as_told(&self, mut observation: Observation) -> Option<Observation> {
+        if !self.orders.drains() && self.registry.parked == 0 {
+            return Some(observation);
+        }
+        let of_flow = |id: FlowId| {
+            self.registry.flow(id).is_some_and(|flow| flow.parked || self.is_drained(flow.ends))
+        };
+        let is_untold = match &mut observation {
+            Observation::Declared(Declared::FlowRequest { flow, .. })
+            | Observation::Measured(Measured::Opened { flow, .. }) => of_flow(*flow),
+            Observation::Measured(
+                Measured::Offered { src, dst, .. }
+                | Measured::Queued { src, dst, .. }
+                | Measured::Drained { src, dst },
+            ) => self.is_drained((*src, *dst)),
+            Observation::Declared(Declared::FlowComplete { flow, .. })
+            | Observation::Measured(Measured::Closed { flow }) => of_flow(*flow),
+            Observation::Declared(Declared::Streams(samples))
+            | Observation::Measured(Measured::Streams(samples)) => {
+                samples.retain(|sample| !of_flow(sample.flow));
+                samples.is_empty()
+            }
+            Observation::Measured(Measured::Carried { flows } | Measured::Delivered(flows)) => {
+                flows.retain(|(flow, _)| !of_flow(*flow));
+                flows.is_empty()
+            }
+            Observation::Measured(Measured::RoundTrips(flows)) => {
+                flows.retain(|(flow, _)| !of_flow(*flow));
+                flows.is_empty()
+            }
+            _ => false,
+        };
+        (!is_untold).then_some(observation)
     }
 
     fn discovery(&mut self) -> Discovery<'_> {

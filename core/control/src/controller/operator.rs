@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 
 use model::{
     Caps, Declared, FlowId, JobId, LEAST_RATE, LinkId, MOST_RATE, Measured, NodeId, NodeKind,
-    Observation,
 };
 use protocol::Connection;
 use protocol::operator::{Act, MOST_LASTS, Order};
@@ -335,42 +334,5 @@ impl Controller {
         for ((src, dst), rate) in self.desired.offered_at(host) {
             self.tell(Measured::Offered { src, dst, rate });
         }
-    }
-
-    /// What is left to tell the policy of an observation: it doesn't hear of hosts that are drained, and of
-    /// flows that nobody sees.
-    pub(super) fn without_drained(&self, mut observation: Observation) -> Option<Observation> {
-        if !self.orders.drains() && self.registry.parked == 0 {
-            return Some(observation);
-        }
-        let of_flow = |id: FlowId| {
-            self.registry.flow(id).is_some_and(|flow| flow.parked || self.is_drained(flow.ends))
-        };
-        let is_drained = match &mut observation {
-            Observation::Declared(Declared::FlowRequest { flow, .. })
-            | Observation::Measured(Measured::Opened { flow, .. }) => of_flow(*flow),
-            Observation::Measured(
-                Measured::Offered { src, dst, .. }
-                | Measured::Queued { src, dst, .. }
-                | Measured::Drained { src, dst },
-            ) => self.is_drained((*src, *dst)),
-            Observation::Declared(Declared::FlowComplete { flow, .. })
-            | Observation::Measured(Measured::Closed { flow }) => of_flow(*flow),
-            Observation::Declared(Declared::Streams(samples))
-            | Observation::Measured(Measured::Streams(samples)) => {
-                samples.retain(|sample| !of_flow(sample.flow));
-                samples.is_empty()
-            }
-            Observation::Measured(Measured::Carried { flows } | Measured::Delivered(flows)) => {
-                flows.retain(|(flow, _)| !of_flow(*flow));
-                flows.is_empty()
-            }
-            Observation::Measured(Measured::RoundTrips(flows)) => {
-                flows.retain(|(flow, _)| !of_flow(*flow));
-                flows.is_empty()
-            }
-            _ => false,
-        };
-        (!is_drained).then_some(observation)
     }
 }

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use model::{LinkId, LinkSpec, Measured, NodeId};
+use model::{LinkId, LinkSpec, NodeId};
 use openflow::{Port, PortNo};
 use units::Rate;
 
@@ -74,8 +74,7 @@ impl Discovery<'_> {
     }
 
     fn tell(&mut self, link: LinkId, up: bool) {
-        let state = Measured::LinkState { link, up };
-        self.decider.tell(self.cx.now, &self.view.network, state);
+        self.decider.tell_link(self.cx.now, &self.view.network, link, up);
     }
 
     /// A probe that left a switch by a port came in at another.
