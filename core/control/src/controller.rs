@@ -122,6 +122,30 @@ impl Controller {
         })
     }
 
+    /// Ends a turn at `now`: what is due is done, and what follows from all that was observed since the last one ended
+    /// is decided and appended to `out`. A recording has an [`Input::Tick`] for it.
+    pub fn end_turn(&mut self, now: Time, out: &mut Vec<Output>) {
+        // A tick is never refused.
+        let _ = self.observe(now, Input::Tick);
+        self.decide(out);
+    }
+
+    /// Takes in one thing and decides at once: for worlds and tests, where a turn is one input. What is due waits for
+    /// an [`Input::Tick`] at the [`Controller::deadline`].
+    ///
+    /// # Errors
+    /// As [`Controller::observe`]; what follows is decided all the same.
+    pub fn step(
+        &mut self,
+        now: Time,
+        input: Input<'_>,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Refusal> {
+        let done = self.observe(now, input);
+        self.decide(out);
+        done
+    }
+
     /// Takes in one thing that happened at `now`. Time that goes backwards is taken to stand still.
     ///
     /// # Errors
@@ -168,7 +192,7 @@ impl Controller {
         Ok(())
     }
 
-    /// When to observe [`Input::Tick`] and decide although nothing happened. It may be now: policies
+    /// When to end a turn, or step with [`Input::Tick`], although nothing happened. It may be now: policies
     /// that divide links anew after every change ask for it so, and decide once about all that was
     /// observed before the tick.
     pub fn deadline(&self) -> Option<Time> {

@@ -60,7 +60,8 @@ pub enum Input<'a> {
         /// It was ordered before this controller began, and stands.
         again: bool,
     },
-    /// Nothing but time has passed.
+    /// Time has passed: what is due is done. In a recording a turn ends with it:
+    /// [`Controller::end_turn`](crate::Controller::end_turn).
     Tick,
 }
 

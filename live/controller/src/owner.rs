@@ -301,9 +301,7 @@ impl Owner {
                 recorder.record(now, &Input::Tick);
             }
             let mut out = std::mem::take(&mut self.out);
-            // A tick is never refused.
-            let _ = self.controller.observe(now, Input::Tick);
-            self.controller.decide(&mut out);
+            self.controller.end_turn(now, &mut out);
             if let Some(recorder) = &mut self.recorder {
                 recorder.decided(&out, self.controller.judged());
             }

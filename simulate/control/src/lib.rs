@@ -1,11 +1,11 @@
 //! The whole controller in a simulated world, to which it is one more policy.
 //!
 //! Observations of the world's applications become messages of the northbound interface, and the
-//! agents' commands become directives. Between them are the controller as the daemon runs it, an
-//! agent for each host, and channels that are slow and lossy. Channels are cut, agents die, and the
-//! controller crashes and is replaced by one with a higher epoch, all by named random streams:
-//! equal seeds give equal histories. Agents enforce what they were granted until the lease ends,
-//! whatever happens to the controller.
+//! agents' commands become directives. Between them are the controller that the daemon runs, which decides
+//! after each input here and not when a turn ends, an agent for each host, and channels that are slow and
+//! lossy. Channels are cut, agents die, and the controller crashes and is replaced by one with a higher
+//! epoch, all by named random streams: equal seeds give equal histories. Agents enforce what they were
+//! granted until the lease ends, whatever happens to the controller.
 //!
 //! Only for trees: the controller numbers flows itself, so with several shortest paths it could
 //! assume another path than the world takes.
@@ -262,8 +262,7 @@ impl<'a> SimulatedController<'a> {
             return Ok(());
         };
         let mut out = Vec::new();
-        let heard = controller.observe(now, input);
-        controller.decide(&mut out);
+        let heard = controller.step(now, input, &mut out);
         if let Some(watch) = &mut self.watch {
             watch(now, controller);
         }

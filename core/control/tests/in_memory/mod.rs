@@ -222,18 +222,6 @@ struct Device {
     session: Option<(ChannelId, Session)>,
 }
 
-/// Has a controller take in one thing and decide.
-pub fn step(
-    controller: &mut Controller,
-    now: Time,
-    input: Input<'_>,
-    out: &mut Vec<Output>,
-) -> Result<(), Refusal> {
-    let done = controller.observe(now, input);
-    controller.decide(out);
-    done
-}
-
 /// All of it. Messages take no time here.
 pub struct Rig {
     pub controller: Controller,
@@ -294,7 +282,7 @@ impl Rig {
 
     pub fn input(&mut self, input: Input<'_>) -> Result<(), Refusal> {
         let mut out = Vec::new();
-        let done = step(&mut self.controller, self.now, input, &mut out);
+        let done = self.controller.step(self.now, input, &mut out);
         self.carry(out);
         done
     }
@@ -491,7 +479,7 @@ impl Rig {
                         let mut more = Vec::new();
                         for report in reports {
                             let input = Input::Reported(peer, &report);
-                            let _ = step(&mut self.controller, self.now, input, &mut more);
+                            let _ = self.controller.step(self.now, input, &mut more);
                         }
                         out.extend(more);
                     }
