@@ -368,13 +368,13 @@ impl Controller {
         for id in &flows {
             self.free(*id);
         }
-        for (link, flow) in self.desired.take_all_windows() {
+        let (windows, gaps) = self.desired.take_all();
+        for (link, flow) in windows {
             self.cap_window(link, flow, None);
         }
-        for link in self.desired.take_all_gaps() {
+        for link in gaps {
             self.space(link, None);
         }
-        self.desired.clear_pairs();
         for id in self.registry.jobs_by_age() {
             let Some(job) = self.registry.job(id) else {
                 continue;

@@ -303,12 +303,6 @@ impl Desired {
         of.map(|(ends, pair)| (*ends, pair.offered)).collect()
     }
 
-    /// Takes out all caps.
-    pub(crate) fn take_all_windows(&mut self) -> Vec<(LinkId, Option<FlowId>)> {
-        self.capping.clear();
-        core::mem::take(&mut self.windows).into_keys().collect()
-    }
-
     pub(crate) fn set_gap(&mut self, link: LinkId, gap: Option<Span>) {
         match gap {
             Some(gap) => self.gaps.insert(link, gap),
@@ -331,11 +325,6 @@ impl Desired {
         self.gaps.iter().map(|(link, gap)| (*link, *gap)).collect()
     }
 
-    /// Takes them out: the links that had one.
-    pub(crate) fn take_all_gaps(&mut self) -> Vec<LinkId> {
-        core::mem::take(&mut self.gaps).into_keys().collect()
-    }
-
     /// The policy gives a pair of hosts a rate.
     pub(crate) fn give_pair(&mut self, ends: (NodeId, NodeId), rate: Rate) {
         let pair = self.pairs.entry(ends).or_default();
@@ -343,10 +332,26 @@ impl Desired {
         self.divided.insert(ends);
     }
 
-    /// Forgets all pairs.
-    pub(crate) fn clear_pairs(&mut self) {
-        let pairs = core::mem::take(&mut self.pairs).into_values();
-        self.changed.extend(pairs.flat_map(|pair| pair.connections.into_keys()));
+    /// Another policy decides: forgets all pairs, and takes out all caps and gaps; tells where these were. Flows are
+    /// freed one by one.
+    pub(crate) fn take_all(&mut self) -> (Vec<(LinkId, Option<FlowId>)>, Vec<LinkId>) {
+        // All of it is here, so that nothing is left of what the old policy wanted.
+        let Self {
+            windows,
+            capping,
+            gaps,
+            pairs,
+            changed,
+            intentions: _,
+            confirmed: _,
+            divided: _,
+            swept: _,
+        } = self;
+        capping.clear();
+        let pairs = core::mem::take(pairs).into_values();
+        changed.extend(pairs.flat_map(|pair| pair.connections.into_keys()));
+        let windows = core::mem::take(windows).into_keys().collect();
+        (windows, core::mem::take(gaps).into_keys().collect())
     }
 
     /// The connections of pairs that begin at a host.
@@ -670,7 +675,7 @@ mod tests {
         assert_eq!(desired.take_windows(flow), [LinkId(3), LinkId(5)]);
         assert_eq!(links(&desired, flow), []);
         assert_eq!(links(&desired, other), [LinkId(3), LinkId(4), LinkId(5)]);
-        assert_eq!(desired.take_all_windows().len(), 5);
+        assert_eq!(desired.take_all().0.len(), 5);
         assert_eq!(links(&desired, other), []);
     }
 }

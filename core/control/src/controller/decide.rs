@@ -44,21 +44,21 @@ impl Controller {
     /// Notes what the policy wants. Caps of windows and gaps join what is to be sent here, all else in `enforce`.
     fn take_in(&mut self, directive: Directive) {
         match directive {
-            Directive::Pace { flow, limit, .. } => {
+            Directive::Pace { flow, limit } => {
                 let now = self.context.now;
                 self.intend(flow, |wanted| {
                     wanted.set_limit(now, limit);
                     wanted.since = now;
                 });
             }
-            Directive::Prioritize { flow, priority, .. } => {
+            Directive::Prioritize { flow, priority } => {
                 self.intend(flow, |wanted| wanted.priority = priority);
             }
-            Directive::Window { link, flow, cap, .. } => {
+            Directive::Window { link, flow, cap } => {
                 self.cap_window(link, flow, cap.map(Caps::from));
             }
             Directive::Prepare { link, flow, caps } => self.cap_window(link, flow, Some(caps)),
-            Directive::PacePair { src, dst, rate, .. } => {
+            Directive::PacePair { src, dst, rate } => {
                 self.desired.give_pair((src, dst), rate);
             }
             Directive::Space { link, gap } => self.space(link, gap),
