@@ -366,16 +366,18 @@ impl Controller {
         // A meter that holds all that join holds no single one.
         let is_for_all = self.context.enforcement == Enforcement::Meters
             && !Selector::from(*connection).is_exact();
-        if !is_for_all {
-            grant.rate = grant.rate.into_iter().chain(self.by_hand(flows)).min();
-        }
+        self.bounded(grant, if is_for_all { &[] } else { flows })
+    }
+
+    /// What the policy wants of a connection that carries these flows, as far as operators and actuators let it.
+    pub(super) fn bounded(&self, wanted: Grant, flows: &[FlowId]) -> Grant {
         // Switches meter more than hosts can be told.
         let most = match self.context.enforcement {
             Enforcement::Pacing => MOST_RATE,
             Enforcement::Meters => Rate::MAX,
         };
-        grant.rate = grant.rate.map(|rate| rate.clamp(LEAST_RATE, most));
-        grant
+        let rate = wanted.rate.into_iter().chain(self.by_hand(flows)).min();
+        Grant { rate: rate.map(|rate| rate.clamp(LEAST_RATE, most)), ..wanted }
     }
 
     /// Whether one meter holds all that join.

@@ -528,12 +528,15 @@ impl Answers<'_> {
         if self.is_drained(flow.ends) {
             return None;
         }
-        let by_hand = self.limited_by_hand(flow).map(|(rate, _)| {
-            let carriers = self.registry.carriers(&flow.selector).count().max(1);
-            Rate::from_bps(rate.as_bps().saturating_mul(carriers as u64))
-        });
+        let by_hand = self.limited_by_hand(flow).map(|(each, _)| self.together(flow, each));
         let own = self.desired.intention(id).limit();
         [own, self.share(flow), by_hand].into_iter().flatten().min()
+    }
+
+    /// What the connections of a flow have together where each has so much.
+    fn together(&self, flow: &Flow, each: Rate) -> Rate {
+        let carriers = self.registry.carriers(&flow.selector).count().max(1);
+        Rate::from_bps(each.as_bps().saturating_mul(carriers as u64))
     }
 
     /// What its connections have of the rate of a flow's hosts.

@@ -67,10 +67,7 @@ impl Answers<'_> {
         let limits = flows.filter_map(|(id, flow)| self.intended(id, flow));
         let all = limits.fold(Rate::ZERO, |sum, limit| sum + limit);
         let first = sharing.first().and_then(|id| self.registry.flow(*id));
-        let carriers =
-            first.map_or(1, |flow| self.registry.carriers(&flow.selector).count().max(1));
-        let by_hand =
-            self.by_hand(sharing).map(|rate| rate.as_bps().saturating_mul(carriers as u64));
-        by_hand.map_or(all, |most| all.min(Rate::from_bps(most)))
+        let by_hand = first.zip(self.by_hand(sharing));
+        by_hand.map_or(all, |(first, each)| all.min(self.together(first, each)))
     }
 }

@@ -223,11 +223,10 @@ impl Answers<'_> {
         let grant = match self.limited(flow).first() {
             Some(connection) => self.grant(connection),
             None => {
-                let flows = self.registry.sharing(&flow.selector);
-                let of = &flow.selector.connection;
-                let mut grant = self.desired.grant(of, (flows, 1), || Some(flow.ends));
-                grant.rate = grant.rate.into_iter().chain(self.by_hand(flows)).min();
-                grant
+                let (flows, of) =
+                    (self.registry.sharing(&flow.selector), &flow.selector.connection);
+                let wanted = self.desired.grant(of, (flows, 1), || Some(flow.ends));
+                self.bounded(wanted, flows)
             }
         };
         let mut all: Vec<String> = self
