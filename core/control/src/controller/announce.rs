@@ -8,7 +8,7 @@ use units::Rate;
 
 use super::Controller;
 use crate::applications::declare::{Announcement, Beside};
-use crate::applications::registry::Flow;
+use crate::applications::flow::Flow;
 use crate::applications::selector::Selector;
 use crate::message::Refusal;
 

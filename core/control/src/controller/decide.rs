@@ -15,7 +15,7 @@ use units::{Rate, Span};
 
 use super::Controller;
 use crate::agents::{Everything, capping};
-use crate::applications::registry::Flow;
+use crate::applications::flow::Flow;
 use crate::applications::selector::Selector;
 use crate::config::Enforcement;
 use crate::desired::{Grant, Intention};

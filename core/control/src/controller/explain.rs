@@ -18,7 +18,8 @@ use units::{Rate, Span, Time};
 
 use super::Controller;
 use crate::agents::{Agent, Former};
-use crate::applications::registry::{Flow, Job};
+use crate::applications::flow::Flow;
+use crate::applications::registry::Job;
 use crate::applications::selector::Selector;
 use crate::config::Enforcement;
 use crate::fabric::discovery::PROBES;

@@ -12,7 +12,7 @@ use protocol::operator::{Act, MOST_LASTS, Order};
 use units::Rate;
 
 use super::Controller;
-use crate::applications::registry::Flow;
+use crate::applications::flow::Flow;
 use crate::message::Refusal;
 use crate::orders::{by, texts};
 

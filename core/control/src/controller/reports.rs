@@ -14,7 +14,7 @@ use protocol::agent::{
 use units::{Bytes, Rate, Span, Time};
 
 use super::Controller;
-use crate::applications::registry::Flow;
+use crate::applications::flow::Flow;
 use crate::message::{ChannelId, Closing, Output, Refusal};
 use crate::status::CongestionStatus;
 

@@ -12,7 +12,7 @@ use units::{Bytes, Rate, Time};
 
 use super::Controller;
 use crate::agents::Moment;
-use crate::applications::registry::Flow;
+use crate::applications::flow::Flow;
 use crate::waste::{narrowest, starved, used};
 
 impl Controller {

@@ -14,7 +14,7 @@ use units::{Bytes, Rate, Time};
 use super::loads::Load;
 use super::{Answers, MAY_STAND, Standing, UNSEEN, terms};
 use crate::agents::Agent;
-use crate::applications::registry::Flow;
+use crate::applications::flow::Flow;
 use crate::config::Enforcement;
 use crate::desired::Grant;
 use crate::orders::by;
