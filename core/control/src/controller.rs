@@ -288,11 +288,13 @@ impl Controller {
     /// What the policy is told of an observation: it doesn't hear of hosts that are drained, nor of flows that are
     /// parked.
     fn as_told(&self, mut observation: Observation) -> Option<Observation> {
-        if !self.orders.drains() && self.registry.parked == 0 {
+        if !self.orders.drains() && !self.registry.parks() {
             return Some(observation);
         }
         let of_flow = |id: FlowId| {
-            self.registry.flow(id).is_some_and(|flow| flow.parked || self.is_drained(flow.ends))
+            self.registry
+                .flow(id)
+                .is_some_and(|flow| flow.is_parked() || self.is_drained(flow.ends))
         };
         let is_untold = match &mut observation {
             Observation::Declared(Declared::FlowRequest { flow, .. })

@@ -50,7 +50,7 @@ pub(crate) struct Flow {
     /// Its SYN or FIN was told to the policy.
     pub(crate) open: bool,
     /// Nobody sees that it sends, or it gives way: the policy isn't told of it.
-    pub(crate) parked: bool,
+    pub(super) parked: bool,
     /// What it makes of being let send.
     pub(crate) waste: Waste,
     /// That nobody saw it stands against its application already.
@@ -123,6 +123,11 @@ impl Flow {
     /// Whether a report has shown that it sends, or of a stream that there is its connection.
     pub(crate) fn is_seen(&self) -> bool {
         self.busy.is_some() || self.size.is_none() && self.heard.is_some()
+    }
+
+    /// Whether the policy isn't told of it.
+    pub(crate) const fn is_parked(&self) -> bool {
+        self.parked
     }
 
     /// Whether the policy isn't told of it because nobody sees that it sends.

@@ -63,8 +63,8 @@ pub(crate) struct Registry {
     pub(crate) tenants: Tenants,
     pub(crate) owners: Owners,
     pub(crate) ledger: Ledger,
-    /// Flows that the policy isn't told of.
-    pub(crate) parked: usize,
+    /// How many flows the policy isn't told of.
+    parked: usize,
     /// Who asked for what nobody has granted them, for people.
     pub(crate) overreach: Contradictions<256>,
     /// Flows that nobody declared.
@@ -160,6 +160,32 @@ impl Registry {
 
     pub(crate) fn flow_mut(&mut self, flow: FlowId) -> Option<&mut Flow> {
         self.flows.get_mut(flow.index())?.as_mut()
+    }
+
+    /// The policy isn't told of a flow any more.
+    pub(crate) fn park(&mut self, flow: FlowId) {
+        self.set_parked(flow, true);
+    }
+
+    /// The policy is told of a flow again.
+    pub(crate) fn unpark(&mut self, flow: FlowId) {
+        self.set_parked(flow, false);
+    }
+
+    fn set_parked(&mut self, flow: FlowId, parked: bool) {
+        if let Some(flow) = self.flow_mut(flow).filter(|flow| flow.parked != parked) {
+            flow.parked = parked;
+            if parked {
+                self.parked += 1;
+            } else {
+                self.parked -= 1;
+            }
+        }
+    }
+
+    /// Whether there are flows that the policy isn't told of.
+    pub(crate) const fn parks(&self) -> bool {
+        self.parked > 0
     }
 
     /// All flows, by number.
@@ -660,4 +686,34 @@ fn place<T>(table: &mut Vec<Option<T>>, at: usize, what: T) {
         table.resize_with(at + 1, || None);
     }
     table[at] = Some(what);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// While none is parked nobody looks whether a flow is.
+    #[test]
+    fn a_flow_is_parked_once_until_it_goes_on_or_ends() {
+        let mut registry = Registry::default();
+        let mut add = |port: u16| {
+            let connection = Connection {
+                source: ([10, 0, 0, 1], port).into(),
+                destination: ([10, 0, 0, 2], 5000).into(),
+            };
+            let ends = (NodeId(0), NodeId(1));
+            let flow = Flow::new(None, connection.into(), ends, None, Time::ZERO);
+            registry.add_flow(flow).expect("there is room")
+        };
+        let [goes_on, ends] = [add(1), add(2)];
+        for flow in [goes_on, goes_on, ends] {
+            registry.park(flow);
+        }
+        registry.unpark(goes_on);
+        assert!(registry.parks());
+        registry.remove_flow(ends);
+        assert!(!registry.parks());
+        registry.unpark(goes_on);
+        assert!(!registry.parks());
+    }
 }

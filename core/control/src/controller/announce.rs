@@ -127,7 +127,7 @@ impl Controller {
         let Some((flow, is_last)) = self.registry.remove_flow(id) else {
             return;
         };
-        if flow.open && !flow.parked {
+        if flow.open && !flow.is_parked() {
             self.tell(Measured::Closed { flow: id });
         }
         // Else its connection is over.

@@ -71,7 +71,7 @@ impl Controller {
         let is_doubted =
             of.as_ref().is_some_and(|of| self.registry.ledger.is_doubted(&self.context, of));
         if is_doubted && self.agents.would_report(&self.context, src) {
-            self.set_parked(id, true);
+            self.registry.park(id);
         }
         let is_anothers = || of.is_none() || self.registry.declared_by(&selector) != of.as_ref();
         if selector.is_exact() && is_anothers() {
@@ -89,17 +89,6 @@ impl Controller {
         }
     }
 
-    fn set_parked(&mut self, id: FlowId, parked: bool) {
-        if let Some(flow) = self.registry.flow_mut(id).filter(|flow| flow.parked != parked) {
-            flow.parked = parked;
-            if parked {
-                self.registry.parked += 1;
-            } else {
-                self.registry.parked -= 1;
-            }
-        }
-    }
-
     /// Nobody sees that a flow sends, or it gives way: it ends for the policy. What it is held to stays.
     fn park(&mut self, id: FlowId) {
         let Some(flow) = self.registry.flow(id) else {
@@ -112,7 +101,7 @@ impl Controller {
         if open {
             self.tell(Measured::Closed { flow: id });
         }
-        self.set_parked(id, true);
+        self.registry.park(id);
         self.registry.note_unseen(&self.context, id);
     }
 
@@ -125,7 +114,7 @@ impl Controller {
             };
             flow.hear(&self.context);
             flow.busy = Some(self.context.awake);
-            let stands = !flow.parked;
+            let stands = !flow.is_parked();
             self.registry.note_late(&self.context, id);
             if stands {
                 self.park(id);
@@ -142,7 +131,7 @@ impl Controller {
 
     /// The policy counts on a flow again.
     fn unpark(&mut self, id: FlowId) {
-        self.set_parked(id, false);
+        self.registry.unpark(id);
         self.registry.note_late(&self.context, id);
         // It enters without a limit.
         let now = self.context.now;
@@ -172,7 +161,7 @@ impl Controller {
                     !flow.is_seen() && cx.now.since(flow.since) > most && flow.since < looked.now
                 }
             };
-            flow.owner.is_some() && !flow.parked && is_unseen
+            flow.owner.is_some() && !flow.is_parked() && is_unseen
         };
         let watched = hosts.iter().filter(|host| self.agents.would_report(&self.context, **host));
         let addresses = watched.flat_map(|host| self.view.addresses_of(*host));
@@ -221,7 +210,7 @@ impl Controller {
                 else {
                     continue;
                 };
-                let (ends, leads) = (flow.ends, leads && !flow.parked);
+                let (ends, leads) = (flow.ends, leads && !flow.is_parked());
                 let path = || self.view.capacities(ends, id);
                 if !flow.waste.judge(&self.context, leads, path, &self.traffic) {
                     continue;
@@ -245,7 +234,7 @@ impl Controller {
             let narrowest = narrowest(&self.view.capacities(flow.ends, id));
             narrowest.is_some_and(|of| limit >= used(of))
         };
-        !flow.parked && !self.is_withheld(flow.ends) && limit.is_none_or(is_enough)
+        !flow.is_parked() && !self.is_withheld(flow.ends) && limit.is_none_or(is_enough)
     }
 
     /// Sets what a reported connection has carried against what was declared for it. `before`: what it had delivered
