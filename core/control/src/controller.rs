@@ -224,7 +224,7 @@ impl Controller {
         }
         // Whoever reads a configuration checks it.
         if let Some(tenants) = change.tenants.and_then(|all| Tenants::new(&all).ok()) {
-            self.registry.tenants = tenants;
+            self.registry.set_tenants(tenants);
             self.identify_all();
         }
         if let Some(acting) = change.acting {

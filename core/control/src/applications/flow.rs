@@ -34,7 +34,7 @@ pub(crate) struct Flow {
     /// Payload that reached the receiver since the flow began.
     pub(crate) delivered: Bytes,
     /// What its connection had delivered before the flow began, once that is known.
-    pub(crate) base: Option<Bytes>,
+    pub(super) base: Option<Bytes>,
     /// Payload that waits in the kernel at the sender, sent or not.
     pub(crate) queued: Bytes,
     /// Payload rate.
@@ -54,7 +54,7 @@ pub(crate) struct Flow {
     /// What it makes of being let send.
     pub(crate) waste: Waste,
     /// That nobody saw it stands against its application already.
-    pub(crate) noted: bool,
+    pub(super) noted: bool,
     /// When a report showed last that something is sent or waits, as [`Context::awake`].
     pub(crate) busy: Option<Time>,
     /// The agent that told of it last, where nobody declared it.
@@ -62,7 +62,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(
+    pub(super) fn new(
         owner: Option<(JobId, Arc<str>)>,
         selector: Selector,
         ends: (NodeId, NodeId),
@@ -96,13 +96,26 @@ impl Flow {
         }
     }
 
+    /// One that nobody declared, of which the first packet is told now. Its connection had delivered `base`.
+    pub(crate) fn seen(
+        cx: &Context,
+        selector: Selector,
+        ends: (NodeId, NodeId),
+        base: Option<Bytes>,
+        told_by: Option<ChannelId>,
+    ) -> Self {
+        let mut flow = Self { base, ..Self::new(None, selector, ends, None, cx.now) };
+        flow.told(cx, told_by);
+        flow
+    }
+
     /// Whose it is; `None` when it was only seen.
     pub(crate) fn job(&self) -> Option<JobId> {
         self.owner.as_ref().map(|(job, _)| *job)
     }
 
     /// Takes in what its connections have delivered and what waits at them, by the report of now.
-    pub(crate) fn note(&mut self, cx: &Context, sampled: Time, delivered: Bytes, queued: Bytes) {
+    pub(super) fn note(&mut self, cx: &Context, sampled: Time, delivered: Bytes, queued: Bytes) {
         // A connection from before the flow has delivered something already, that isn't the flow's.
         let base = *self.base.get_or_insert(delivered);
         let delivered = (delivered - base).max(self.delivered);
@@ -116,7 +129,7 @@ impl Flow {
     }
 
     /// Its connection was reported now.
-    pub(crate) fn hear(&mut self, cx: &Context) {
+    pub(super) fn hear(&mut self, cx: &Context) {
         (self.reported, self.heard) = (Some(cx.now), Some(cx.awake));
     }
 
@@ -141,7 +154,7 @@ impl Flow {
     }
 
     /// Its first packet is told now.
-    pub(crate) fn told(&mut self, cx: &Context, by: Option<ChannelId>) {
+    pub(super) fn told(&mut self, cx: &Context, by: Option<ChannelId>) {
         self.told_by = by;
         if self.owner.is_none() {
             self.heard = Some(cx.awake);
@@ -149,7 +162,7 @@ impl Flow {
     }
 
     /// It is declared again with a size; whether that is another. What was contradicted once can only grow.
-    pub(crate) fn resize(&mut self, size: Option<Bytes>) -> bool {
+    pub(super) fn resize(&mut self, size: Option<Bytes>) -> bool {
         let counts = |size: Option<Bytes>| size.unwrap_or(Bytes::MAX);
         let is_contradicted = !matches!(self.contradicted, None | Some(Lie::Backlog { .. }));
         if self.size == size || is_contradicted && counts(size) <= counts(self.size) {

@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
-use model::{Declared, FlowId, JobId, NodeId, TaskId, Terms};
+use model::{Declared, FlowId, JobId, LinkId, NodeId, StreamSample, TaskId, Terms};
 use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Bytes, Rate, Time};
@@ -25,6 +25,8 @@ use crate::applications::weigh;
 use crate::context::Context;
 use crate::contradictions::Contradictions;
 use crate::desired::LetGo;
+use crate::message::ChannelId;
+use crate::waste::Traffic;
 
 /// A job. Terms, tasks and sizes are kept for a policy that comes later.
 pub(crate) struct Job {
@@ -44,7 +46,7 @@ pub(crate) struct Job {
     memory: u64,
 }
 
-/// All applications, jobs and flows.
+/// All applications, jobs and flows. Who isn't of this room can't change one but by what it says of it here.
 #[derive(Default)]
 pub(crate) struct Registry {
     pub(crate) applications: Applications,
@@ -60,15 +62,15 @@ pub(crate) struct Registry {
     /// The connections of those that were declared without a port.
     pub(crate) joins: Joins,
     pub(crate) processes: Processes,
-    pub(crate) tenants: Tenants,
+    pub(super) tenants: Tenants,
     pub(crate) owners: Owners,
     pub(crate) ledger: Ledger,
     /// How many flows the policy isn't told of.
     parked: usize,
     /// Who asked for what nobody has granted them, for people.
-    pub(crate) overreach: Contradictions<256>,
+    pub(super) overreach: Contradictions<256>,
     /// Flows that nobody declared.
-    pub(crate) seen: usize,
+    seen: usize,
     /// When those were looked through, as [`Context::awake`].
     swept: Time,
     /// Turns that have ended.
@@ -85,6 +87,45 @@ impl Registry {
     /// Nothing is declared, and these may declare.
     pub(crate) fn new(tenants: Tenants) -> Self {
         Self { tenants, ..Self::default() }
+    }
+
+    /// Others may declare from now on. What is declared already stays.
+    pub(crate) fn set_tenants(&mut self, tenants: Tenants) {
+        self.tenants = tenants;
+    }
+
+    /// Who may declare what.
+    pub(crate) const fn tenants(&self) -> &Tenants {
+        &self.tenants
+    }
+
+    /// Who asked for what nobody has granted them, for people.
+    pub(crate) const fn overreach(&self) -> &Contradictions<256> {
+        &self.overreach
+    }
+
+    /// How many flows nobody declared.
+    pub(crate) const fn seen(&self) -> usize {
+        self.seen
+    }
+
+    /// Forgets an application. Its jobs must be gone.
+    pub(crate) fn forget(&mut self, application: &str) {
+        self.applications.remove(application);
+    }
+
+    /// Whose the source of a reported connection is, as the control groups of its host say.
+    pub(crate) fn note_owner(&mut self, cx: &Context, host: &str, report: &ConnectionReport) {
+        let owner = self.tenants.owner(host, &report.processes);
+        self.owners.note(cx, report.connection, owner);
+    }
+
+    /// An application has declared what is another's: counted, and `told` to people.
+    pub(crate) fn note_usurper(&mut self, now: Time, application: &str, told: String) {
+        self.overreach.note(now, told);
+        if let Some(known) = self.applications.get_mut(application) {
+            known.contradicted += 1;
+        }
     }
 
     /// What an application declared ends at `at`, unless it comes back.
@@ -130,7 +171,7 @@ impl Registry {
         self.jobs.get(job.index())?.as_ref()
     }
 
-    pub(crate) fn job_mut(&mut self, job: JobId) -> Option<&mut Job> {
+    pub(super) fn job_mut(&mut self, job: JobId) -> Option<&mut Job> {
         self.jobs.get_mut(job.index())?.as_mut()
     }
 
@@ -158,8 +199,97 @@ impl Registry {
         self.flows.get(flow.index())?.as_ref()
     }
 
-    pub(crate) fn flow_mut(&mut self, flow: FlowId) -> Option<&mut Flow> {
+    pub(super) fn flow_mut(&mut self, flow: FlowId) -> Option<&mut Flow> {
         self.flows.get_mut(flow.index())?.as_mut()
+    }
+
+    /// The connection of a flow is open: its ends, where that is new.
+    pub(crate) fn open(&mut self, flow: FlowId) -> Option<(NodeId, NodeId)> {
+        let flow = self.flow_mut(flow).filter(|flow| !flow.open)?;
+        flow.open = true;
+        Some(flow.ends)
+    }
+
+    /// It isn't; whether that is new.
+    pub(crate) fn close(&mut self, flow: FlowId) -> bool {
+        self.flow_mut(flow).is_some_and(|flow| core::mem::take(&mut flow.open))
+    }
+
+    /// The first packet of a flow's connection is told now.
+    pub(crate) fn told(&mut self, cx: &Context, flow: FlowId, by: Option<ChannelId>) {
+        if let Some(flow) = self.flow_mut(flow) {
+            flow.told(cx, by);
+        }
+    }
+
+    /// All that the connection of a flow delivers is the flow's, unless it is known that it had delivered something.
+    pub(crate) fn begins_at_nothing(&mut self, flow: FlowId) {
+        if let Some(flow) = self.flow_mut(flow) {
+            flow.base.get_or_insert(Bytes::ZERO);
+        }
+    }
+
+    /// The window scale of a flow's receiver is seen; whether it was another, or unknown.
+    pub(crate) fn see_scale(&mut self, flow: FlowId, scale: u8) -> bool {
+        self.flow_mut(flow).is_some_and(|flow| flow.scale.replace(scale) != Some(scale))
+    }
+
+    /// A flow goes on where the window scale was so, if that was known.
+    pub(crate) fn take_over_scale(&mut self, flow: FlowId, scale: Option<u8>) {
+        if let Some(flow) = self.flow_mut(flow) {
+            flow.scale = flow.scale.or(scale);
+        }
+    }
+
+    /// A flow's connection was reported, and whether it `sends`.
+    pub(crate) fn hear(&mut self, cx: &Context, flow: FlowId, sends: bool) {
+        if let Some(flow) = self.flow_mut(flow) {
+            flow.hear(cx);
+            if sends {
+                flow.busy = Some(cx.awake);
+            }
+        }
+    }
+
+    /// What the connections of a flow have delivered, and what waits at them, by the report of now.
+    pub(crate) fn note_progress(
+        &mut self,
+        cx: &Context,
+        flow: FlowId,
+        sampled: Time,
+        (delivered, queued): (Bytes, Bytes),
+    ) {
+        if let Some(flow) = self.flow_mut(flow) {
+            flow.note(cx, sampled, delivered, queued);
+        }
+    }
+
+    /// An application declares a sample of a stream.
+    pub(crate) fn note_stream(&mut self, cx: &Context, sample: &StreamSample) {
+        if let Some(flow) = self.flow_mut(sample.flow) {
+            flow.declared = Some((cx.awake, *sample));
+        }
+    }
+
+    /// What a flow makes of being let send: a connection of it has carried so much; whether something waits there.
+    pub(crate) fn note_use(&mut self, flow: FlowId, carried: Bytes, waits: bool) {
+        if let Some(flow) = self.flow_mut(flow) {
+            flow.waste.note(carried, waits);
+        }
+    }
+
+    /// Judges that, as [`Waste::judge`](crate::waste::Waste::judge) does. Where it changes: whether the flow gives way.
+    pub(crate) fn judge_waste(
+        &mut self,
+        cx: &Context,
+        flow: FlowId,
+        leads: bool,
+        path: impl FnOnce() -> Vec<(LinkId, Rate)>,
+        links: &Traffic,
+    ) -> Option<bool> {
+        let waste = &mut self.flow_mut(flow)?.waste;
+        let is_changed = waste.judge(cx, leads, path, links);
+        is_changed.then_some(waste.gives_way())
     }
 
     /// The policy isn't told of a flow any more.

@@ -153,10 +153,10 @@ impl Controller {
     fn correct(&mut self, sample: &mut StreamSample) {
         let (awake, fresh) = (self.context.awake, self.context.lately());
         let limit = self.desired.intention(sample.flow).limit();
-        let Some(flow) = self.registry.flow_mut(sample.flow) else {
+        self.registry.note_stream(&self.context, sample);
+        let Some(flow) = self.registry.flow(sample.flow) else {
             return;
         };
-        flow.declared = Some((awake, *sample));
         if flow.heard.is_none_or(|at| awake.since(at) > fresh) {
             return;
         }

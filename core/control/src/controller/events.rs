@@ -256,12 +256,10 @@ impl Controller {
         let is = |flag: u16| segment.flags & flag != 0;
         if is(tcp_flags::SYN) && is(tcp_flags::ACK) {
             let data = Connection { source: destination, destination: source };
-            let scale = Some(segment.scale.unwrap_or(0));
+            let scale = segment.scale.unwrap_or(0);
             let (flows, mut is_new) = (self.registry.carried_by(&data).to_vec(), false);
             for id in &flows {
-                if let Some(flow) = self.registry.flow_mut(*id) {
-                    is_new |= core::mem::replace(&mut flow.scale, scale) != scale;
-                }
+                is_new |= self.registry.see_scale(*id, scale);
             }
             let all = flows.first().filter(|_| is_new).map(|id| self.led_by(*id));
             for of in all.unwrap_or_else(|| Vec::from([data])) {

@@ -141,7 +141,7 @@ impl Answers<'_> {
                     memory_bytes: known.memory,
                 })
                 .collect(),
-            tenants: self.registry.tenants.all().map(String::from).collect(),
+            tenants: self.registry.tenants().all().map(String::from).collect(),
             links: self.link_statuses(),
             orders: self.orders.standing(),
             problems: self.problems(&unseen),
@@ -331,7 +331,7 @@ impl Answers<'_> {
         if let Some(why) = policy::find(policy).ok().and_then(policy::Descriptor::why_not_live) {
             problems.push(format!("policy {policy}: {why}"));
         }
-        if self.registry.seen >= self.context.limits.flows {
+        if self.registry.seen() >= self.context.limits.flows {
             let most = self.context.limits.flows;
             problems.push(format!(
                 "{most} connections that nobody declared are open: more are not governed; raise limits.flows"
@@ -427,7 +427,7 @@ impl Answers<'_> {
             }
         }
         problems.extend(self.view.contradictions.iter(self.now).cloned());
-        problems.extend(self.registry.overreach.iter(self.now).cloned());
+        problems.extend(self.registry.overreach().iter(self.now).cloned());
         problems
     }
 

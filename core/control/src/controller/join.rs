@@ -52,9 +52,7 @@ impl Controller {
         let Some((seen, scale)) = self.registry.undeclared(connection) else {
             return false;
         };
-        if let Some(flow) = self.registry.flow_mut(by) {
-            flow.scale = flow.scale.or(scale);
-        }
+        self.registry.take_over_scale(by, scale);
         self.forget_flow(seen);
         true
     }

@@ -124,7 +124,7 @@ impl Controller {
         }
         let known = self.registry.applications.get(application);
         match (known, job) {
-            (None, None) if self.registry.tenants.names(application) => Ok(()),
+            (None, None) if self.registry.tenants().names(application) => Ok(()),
             (None, _) => refuse(
                 "application",
                 format!(
@@ -201,7 +201,7 @@ impl Controller {
         for job in jobs {
             self.complete_job(job);
         }
-        self.registry.applications.remove(name);
+        self.registry.forget(name);
     }
 
     /// What keeps limits between two hosts from being in force, in words.

@@ -316,13 +316,10 @@ impl Controller {
             self.join(connection, Bytes::ZERO, false);
         }
         if let Some(id) = self.registry.carried_by(&connection).first().copied() {
-            if let Some(flow) = self.registry.flow_mut(id) {
-                if is_new {
-                    // All that it delivers is the flow's.
-                    flow.base = flow.base.or(Some(Bytes::ZERO));
-                }
-                flow.told(&self.context, told_by);
+            if is_new {
+                self.registry.begins_at_nothing(id);
             }
+            self.registry.told(&self.context, id, told_by);
             self.tell_opened(id);
             return;
         }
@@ -334,12 +331,11 @@ impl Controller {
     pub(super) fn hand_on(&mut self, connection: Connection, ended: &Flow) {
         let next = self.registry.carried_by(&connection).first().copied();
         let next = next.or_else(|| self.open_undeclared(connection, ended.told_by, None));
-        let Some(flow) = next.and_then(|id| self.registry.flow_mut(id)) else {
-            return;
-        };
-        flow.scale = flow.scale.or(ended.scale);
-        flow.told(&self.context, ended.told_by);
-        next.into_iter().for_each(|id| self.tell_opened(id));
+        if let Some(id) = next {
+            self.registry.take_over_scale(id, ended.scale);
+            self.registry.told(&self.context, id, ended.told_by);
+            self.tell_opened(id);
+        }
     }
 
     /// Tells the policy of a connection that nobody declared, which had delivered `base`.
@@ -351,13 +347,11 @@ impl Controller {
     ) -> Option<FlowId> {
         let ends = self.view.ends(&connection).filter(|(src, dst)| src != dst);
         let ends = ends.filter(|_| self.decider.watch().is_some())?;
-        if self.registry.seen >= self.context.limits.flows {
+        if self.registry.seen() >= self.context.limits.flows {
             self.counters.flows_ignored += 1;
             return None;
         }
-        let mut flow = Flow::new(None, connection.into(), ends, None, self.context.now);
-        flow.base = base;
-        flow.told(&self.context, told_by);
+        let flow = Flow::seen(&self.context, connection.into(), ends, base, told_by);
         let id = self.registry.add_flow(flow)?;
         self.desired.begin(self.context.now, id);
         self.tell_opened(id);
@@ -378,9 +372,7 @@ impl Controller {
     }
 
     pub(super) fn tell_opened(&mut self, id: FlowId) {
-        if let Some(flow) = self.registry.flow_mut(id).filter(|flow| !flow.open) {
-            flow.open = true;
-            let (src, dst) = flow.ends;
+        if let Some((src, dst)) = self.registry.open(id) {
             self.tell(Measured::Opened { flow: id, src, dst });
         }
     }
@@ -407,8 +399,7 @@ impl Controller {
     }
 
     pub(super) fn tell_closed(&mut self, id: FlowId) {
-        let flow = self.registry.flow_mut(id);
-        if flow.is_some_and(|flow| core::mem::take(&mut flow.open)) {
+        if self.registry.close(id) {
             self.tell(Measured::Closed { flow: id });
         }
     }
@@ -588,12 +579,9 @@ impl Controller {
         let sends = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO
             || since.is_some_and(|since| since > Bytes::ZERO);
         for id in carried {
-            if let Some(flow) = self.registry.flow_mut(id) {
-                flow.hear(&self.context);
-                if sends {
-                    flow.busy = Some(self.context.awake);
-                    self.see(id);
-                }
+            self.registry.hear(&self.context, id, sends);
+            if sends {
+                self.see(id);
             }
         }
         lied
@@ -660,13 +648,10 @@ impl Controller {
         let mut streams = Vec::new();
         let (awake, fresh) = (self.context.awake, self.context.lately());
         for (id, sum) in sums {
-            let Some(flow) = self.registry.flow_mut(*id) else {
+            self.registry.note_progress(&self.context, *id, sampled, (sum.delivered, sum.queued));
+            let Some(flow) = self.registry.flow(*id).filter(|flow| flow.owner.is_some()) else {
                 continue;
             };
-            flow.note(&self.context, sampled, sum.delivered, sum.queued);
-            if flow.owner.is_none() {
-                continue;
-            }
             if flow.is_busy(&self.context) {
                 self.see(*id);
             }

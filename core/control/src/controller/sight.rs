@@ -18,11 +18,10 @@ use crate::waste::{narrowest, starved, used};
 impl Controller {
     /// Takes in whose the source of a reported connection is. Flows of others on it end.
     pub(super) fn note_owner(&mut self, report: &ConnectionReport) {
-        let (cx, connection) = (&self.context, report.connection);
+        let connection = report.connection;
         let host = self.view.host_at(connection.source.ip());
         let host = host.map_or("", |node| self.view.node_name(node));
-        let owner = self.registry.tenants.owner(host, &report.processes);
-        self.registry.owners.note(cx, connection, owner);
+        self.registry.note_owner(&self.context, host, report);
         let Connection { source, destination } = connection;
         for way in [connection, Connection { source: destination, destination: source }] {
             for id in self.registry.usurping(&way) {
@@ -42,10 +41,7 @@ impl Controller {
             "application {name} declared {source} -> {destination} as its flow {called}; it is another's, and the \
              flow has ended"
         );
-        self.registry.overreach.note(self.context.now, told);
-        if let Some(known) = self.registry.applications.get_mut(&name) {
-            known.contradicted += 1;
-        }
+        self.registry.note_usurper(self.context.now, &name, told);
         self.counters.contradictions += 1;
         self.registry.note_unseen(&self.context, id);
         self.end_flow(id);
@@ -109,12 +105,11 @@ impl Controller {
     /// another is seen there.
     pub(super) fn park_over(&mut self, connection: &Connection) {
         for id in Vec::from(self.registry.sharing(&(*connection).into())) {
-            let Some(flow) = self.registry.flow_mut(id).filter(|flow| flow.owner.is_some()) else {
+            let Some(flow) = self.registry.flow(id).filter(|flow| flow.owner.is_some()) else {
                 continue;
             };
-            flow.hear(&self.context);
-            flow.busy = Some(self.context.awake);
             let stands = !flow.is_parked();
+            self.registry.hear(&self.context, id, true);
             self.registry.note_late(&self.context, id);
             if stands {
                 self.park(id);
@@ -182,12 +177,10 @@ impl Controller {
         let limits = flows.iter().map(|id| self.desired.intention(*id).limit());
         let limit = limits.reduce(|sum, more| Some(sum? + more?)).flatten();
         let has_more = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO;
-        let mut gives_way = true;
+        let gives_way = |flow: &Flow| flow.waste.gives_way();
+        let all_give_way = flows.iter().all(|id| self.registry.flow(*id).is_none_or(gives_way));
         for id in flows {
-            if let Some(flow) = self.registry.flow_mut(id) {
-                flow.waste.note(carried, report.unsent_bytes > Bytes::ZERO);
-                gives_way &= flow.waste.gives_way();
-            }
+            self.registry.note_use(id, carried, report.unsent_bytes > Bytes::ZERO);
         }
         let path = self.view.capacities(ends, first);
         // Where a link is much wider than the others, who is held to a small part of it may fill its own.
@@ -195,7 +188,7 @@ impl Controller {
             limit.zip(narrowest(&path)).is_some_and(|(limit, of)| limit <= starved(of));
         let waits = has_more && is_starved && !self.is_withheld(ends);
         for (link, _) in path {
-            self.traffic.note(&self.context, link, carried, gives_way, waits);
+            self.traffic.note(&self.context, link, carried, all_give_way, waits);
         }
     }
 
@@ -206,19 +199,16 @@ impl Controller {
             let flows = Vec::from(self.registry.carried_by(connection));
             let leads = flows.iter().any(|id| self.leads(*id));
             for id in flows {
-                let Some(flow) = self.registry.flow_mut(id).filter(|flow| flow.owner.is_some())
-                else {
+                let Some(flow) = self.registry.flow(id).filter(|flow| flow.owner.is_some()) else {
                     continue;
                 };
                 let (ends, leads) = (flow.ends, leads && !flow.is_parked());
                 let path = || self.view.capacities(ends, id);
-                if !flow.waste.judge(&self.context, leads, path, &self.traffic) {
-                    continue;
-                }
-                if flow.waste.gives_way() {
-                    self.park(id);
-                } else {
-                    self.unpark(id);
+                let cx = &self.context;
+                match self.registry.judge_waste(cx, id, leads, path, &self.traffic) {
+                    Some(true) => self.park(id),
+                    Some(false) => self.unpark(id),
+                    None => {}
                 }
             }
         }
