@@ -325,7 +325,7 @@ impl Agents {
             );
             return refuse("hosts", reason);
         }
-        if view.learnt + new > limits.hosts {
+        if view.learnt() + new > limits.hosts {
             return refuse("hosts", "too many hosts are known; declare them instead".into());
         }
         let (mut taken, mut replaced, mut before) = (Vec::new(), Vec::new(), Time::ZERO);

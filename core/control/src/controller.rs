@@ -281,7 +281,7 @@ impl Controller {
     /// Tells the policy. All that it hears goes this way, but [states of links](Decider::tell_link).
     fn tell(&mut self, observation: impl Into<Observation>) {
         if let Some(observation) = self.as_told(observation.into()) {
-            self.decider.tell(self.context.now, &self.view.network, &observation);
+            self.decider.tell(self.context.now, self.view.network(), &observation);
         }
     }
 

@@ -80,7 +80,7 @@ impl Agents {
     /// The agent of the node where a link begins, and that node and the link's interface there.
     fn beginning<'v>(&self, view: &'v View, link: LinkId) -> Option<(ChannelId, &'v str, &'v str)> {
         let at = view.start(link);
-        let interface = &*view.links[link.index()].interface;
+        let interface = &*view.link(link).interface;
         let channel = self.acting.get(&at).copied().filter(|_| !interface.is_empty())?;
         Some((channel, view.node_name(at), interface))
     }

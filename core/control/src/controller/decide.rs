@@ -27,7 +27,7 @@ impl Controller {
     /// that one input changes and another changes back are not told.
     pub fn decide(&mut self, out: &mut Vec<Output>) {
         self.tell_corrections();
-        for directive in self.decider.decide(self.context.now, &self.view.network) {
+        for directive in self.decider.decide(self.context.now, self.view.network()) {
             self.counters.directives += 1;
             self.judged.add_directive(&directive);
             self.take_in(directive);
@@ -98,7 +98,7 @@ impl Controller {
 
     /// Caps windows where a link begins, or lifts the cap: of one flow, or of all over the link.
     pub(super) fn cap_window(&mut self, link: LinkId, flow: Option<FlowId>, caps: Option<Caps>) {
-        if link.index() >= self.view.links.len() {
+        if link.index() >= self.view.links().len() {
             return;
         }
         if (flow, caps) == (None, None) {
@@ -126,7 +126,7 @@ impl Controller {
 
     /// Spaces acknowledgements where a link begins, or no more.
     pub(super) fn space(&mut self, link: LinkId, gap: Option<Span>) {
-        if link.index() < self.view.links.len() {
+        if link.index() < self.view.links().len() {
             self.desired.set_gap(link, gap);
             self.tell_gap(link, gap);
         }
@@ -154,7 +154,7 @@ impl Controller {
     /// can't be told at which interface.
     pub(super) fn agent_caps(&self, link: LinkId) -> bool {
         let at = self.view.start(link);
-        let is_named = !self.view.links[link.index()].interface.is_empty();
+        let is_named = !self.view.link(link).interface.is_empty();
         self.agents.acting_for(at).is_some_and(|(_, agent)| {
             is_named && agent.capabilities.contains(&Capability::Windows)
                 || !self.switches.caps_windows(at)
@@ -218,7 +218,7 @@ impl Controller {
         if let Some(cap) = caps.constant() {
             return Some(Does::Cap(CapWindow { window_bytes: window(cap), shift }));
         }
-        let port = PortNo(self.view.links[link.index()].port?);
+        let port = PortNo(self.view.link(link).port?);
         let at = |severity| caps.at(severity).map_or(PrepareWindow::NONE, window);
         let window_bytes = Severity::ALL.map(at);
         Some(Does::Prepare(PrepareWindow { port, window_bytes, shift }))
@@ -487,7 +487,7 @@ impl Controller {
                     all.grants.insert(*connection, grant);
                 }
             }
-            for link in self.view.network.topology().out(*host) {
+            for link in self.view.network().topology().out(*host) {
                 self.everything_at(*host, *link, &mut all);
             }
         }
@@ -496,7 +496,7 @@ impl Controller {
 
     /// What the agent of a host or switch has to do where a link leaves it.
     fn everything_at(&self, node: NodeId, link: LinkId, all: &mut Everything) {
-        let interface = &self.view.links[link.index()].interface;
+        let interface = &self.view.link(link).interface;
         if interface.is_empty() {
             return;
         }

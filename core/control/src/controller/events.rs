@@ -135,7 +135,7 @@ impl Controller {
             Err(reason) => {
                 let told =
                     format!("a switch of number {:#x} is refused: {reason}", features.datapath_id);
-                self.view.contradictions.note(self.context.now, told);
+                self.view.contradict(self.context.now, told);
                 let refusal = Refusal { field: "datapath_id", reason, busy: false };
                 self.close_switch(channel, Closing::Refused(refusal));
                 return;
@@ -249,7 +249,7 @@ impl Controller {
         }
         let Connection { source, destination } = segment.connection;
         let link = self.view.link_at(node, port);
-        let leads = link.map(|link| self.view.network.topology().link(link).to);
+        let leads = link.map(|link| self.view.network().topology().link(link).to);
         if leads.is_none() || self.view.host_at(source.ip()) != leads {
             return;
         }

@@ -205,7 +205,7 @@ impl Answers<'_> {
     }
 
     fn switch_statuses(&self) -> Vec<SwitchStatus> {
-        let topology = self.view.network.topology();
+        let topology = self.view.network().topology();
         let nodes = (0u32..).zip(topology.nodes());
         let is_known = |number, name| self.view.named(name) == Some(NodeId(number));
         let switches = nodes.filter(|(number, node)| {
@@ -232,12 +232,12 @@ impl Answers<'_> {
 
     fn link_statuses(&self) -> Vec<LinkStatus> {
         let loads = self.loads(|_| true);
-        let links = (0u32..).zip(self.view.network.topology().links());
+        let links = (0u32..).zip(self.view.network().topology().links());
         links
             .map(|(number, link)| {
                 let id = LinkId(number);
                 let load = loads.get(&id).cloned().unwrap_or_default();
-                let known = &self.view.links[id.index()];
+                let known = self.view.link(id);
                 // What nobody sends needs no measurement.
                 let measured_bps =
                     if load.flows.is_empty() { Some(Rate::ZERO) } else { load.measured };
@@ -247,7 +247,7 @@ impl Answers<'_> {
                     capacity_bps: link.spec.capacity,
                     declared: known.declared,
                     seen: self.can_be_seen(id).then(|| known.seen.is_some()),
-                    up: self.view.network.is_up(id),
+                    up: self.view.network().is_up(id),
                     flows: load.flows.len(),
                     limited_bps: load.limited,
                     enforced_bps: load.enforced,
@@ -260,7 +260,7 @@ impl Answers<'_> {
 
     /// Whether probes would cross a link: between two switches that are connected.
     fn can_be_seen(&self, link: LinkId) -> bool {
-        let link = self.view.network.topology().link(link);
+        let link = self.view.network().topology().link(link);
         [link.from, link.to].iter().all(|n| self.switches.is_ready(*n))
     }
 
@@ -268,10 +268,10 @@ impl Answers<'_> {
     fn is_silent(&self, link: LinkId) -> bool {
         let patience = self.context.probe_pause() * PROBES;
         let long = |since| self.now.since(since) > patience;
-        if self.view.links[link.index()].seen.is_some_and(|seen| !long(seen)) {
+        if self.view.link(link).seen.is_some_and(|seen| !long(seen)) {
             return false;
         }
-        let link = self.view.network.topology().link(link);
+        let link = self.view.network().topology().link(link);
         let ends = [link.from, link.to].map(|node| self.switches.get(node));
         ends.iter().all(|end| end.is_some_and(|switch| switch.ready && long(switch.ready_since)))
     }
@@ -356,7 +356,7 @@ impl Answers<'_> {
                     .push(format!("switch {name} has less than two tables: it gets no entries"));
             }
         }
-        for (number, link) in (0u32..).zip(&self.view.links) {
+        for (number, link) in (0u32..).zip(self.view.links()) {
             let id = LinkId(number);
             if link.declared && self.is_silent(id) {
                 let whole = |seen| Span::from_secs(self.now.since(seen).as_nanos() / 1_000_000_000);
@@ -367,7 +367,7 @@ impl Answers<'_> {
                     since.unwrap_or_default()
                 ));
             }
-            if !self.view.network.is_up(id) && (link.declared || !link.lost) {
+            if !self.view.network().is_up(id) && (link.declared || !link.lost) {
                 problems.push(format!("link {} is down", self.view.link_name(id)));
             }
         }
@@ -426,7 +426,7 @@ impl Answers<'_> {
                 ));
             }
         }
-        problems.extend(self.view.contradictions.iter(self.now).cloned());
+        problems.extend(self.view.contradictions().iter(self.now).cloned());
         problems.extend(self.registry.overreach().iter(self.now).cloned());
         problems
     }
@@ -695,8 +695,7 @@ impl Answers<'_> {
         for link in self.view.path(flow.ends, u64::from(id.0)) {
             let at = self.view.start(link);
             let agent = self.agents.acting_for(at).map(|(_, agent)| agent);
-            let (node, interface) =
-                (self.view.node_name(at), &self.view.links[link.index()].interface);
+            let (node, interface) = (self.view.node_name(at), &self.view.link(link).interface);
             if agent.is_none() {
                 let wanted = self.desired.gap(link).filter(|_| !self.is_uncapped(link, None));
                 let gap = self.agents.gap_behind(self.now, node, interface);
@@ -774,7 +773,7 @@ impl Answers<'_> {
     /// The time between acknowledgements where a link begins: in words, and whether it stands.
     fn gap(&self, link: LinkId) -> Option<(String, Standing)> {
         let gap = self.desired.gap(link)?;
-        let (at, interface) = (self.view.start(link), &self.view.links[link.index()].interface);
+        let (at, interface) = (self.view.start(link), &self.view.link(link).interface);
         let node = self.view.node_name(at);
         let standing = match self.agents.acting_for(at) {
             None => {
@@ -797,7 +796,7 @@ impl Answers<'_> {
     /// The caps that an agent that is gone may have left where a link begins.
     fn left_caps(&self, link: LinkId, of: Option<Connection>) -> Option<Caps> {
         let node = self.view.node_name(self.view.start(link));
-        self.agents.window_behind(self.now, node, &self.view.links[link.index()].interface, of)
+        self.agents.window_behind(self.now, node, &self.view.link(link).interface, of)
     }
 
     fn undeclared(&self, link: LinkId) -> Standing {
@@ -818,7 +817,7 @@ impl Answers<'_> {
     }
 
     fn window_by_agent(&self, agent: &Agent, link: LinkId, of: Option<Connection>) -> Standing {
-        let (at, interface) = (self.view.start(link), &self.view.links[link.index()].interface);
+        let (at, interface) = (self.view.start(link), &self.view.link(link).interface);
         let failed = agent.failures.window(self.view.node_name(at), interface, of);
         if let Some(reason) = failed {
             return Standing::Failed(reason.into());
@@ -851,7 +850,7 @@ impl Answers<'_> {
         if scale.is_none() {
             return Standing::Awaited("the receiver's window scale was not seen".into());
         }
-        if caps.constant().is_none() && self.view.links[link.index()].port.is_none() {
+        if caps.constant().is_none() && self.view.link(link).port.is_none() {
             let link = self.view.link_name(link);
             return Standing::Awaited(format!("the port of {link} is not known"));
         }

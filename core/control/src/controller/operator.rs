@@ -249,7 +249,7 @@ impl Controller {
         let ends = match flow {
             Some(id) => self.registry.flow(id).map(|flow| flow.ends),
             None => {
-                let link = self.view.network.topology().link(link);
+                let link = self.view.network().topology().link(link);
                 Some((link.from, link.to))
             }
         };

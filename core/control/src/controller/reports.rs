@@ -16,7 +16,6 @@ use units::{Bytes, Rate, Span, Time};
 use super::Controller;
 use crate::applications::flow::Flow;
 use crate::message::{ChannelId, Closing, Output, Refusal};
-use crate::status::CongestionStatus;
 
 /// What is known of a flow with one report, over all its connections.
 #[derive(Clone, Copy, Default)]
@@ -113,18 +112,10 @@ impl Controller {
     /// No port that an agent told of counts as congested: it would not tell that the port has recovered. One that goes on
     /// and connects again tells how its ports stand.
     fn recover(&mut self, channel: ChannelId) {
-        let (severity, queue) = (Severity::Recovered, Bytes::ZERO);
         for host in self.agents.hosts_of(channel).to_vec() {
-            for link in self.view.network.topology().out(host).to_vec() {
-                let known = &mut self.view.links[link.index()];
-                if known.told_by != Some(channel) {
-                    continue;
-                }
-                known.told_by = None;
-                if let Some(said) = known.congested.as_mut().filter(|said| said.severity > severity)
-                {
-                    (said.at_ns, said.severity, said.queue_bytes) =
-                        (self.context.now, severity, queue);
+            for link in self.view.network().topology().out(host).to_vec() {
+                if self.view.forget_congestion(self.context.now, link, channel) {
+                    let (severity, queue) = (Severity::Recovered, Bytes::ZERO);
                     self.tell(Measured::Congested { link, severity, queue });
                 }
             }
@@ -224,11 +215,7 @@ impl Controller {
         queue: Bytes,
         told_by: Option<ChannelId>,
     ) {
-        let known = &mut self.view.links[link.index()];
-        let notices = 1 + known.congested.map_or(0, |before| before.notices);
-        let at_ns = self.context.now;
-        known.congested = Some(CongestionStatus { at_ns, severity, queue_bytes: queue, notices });
-        known.told_by = told_by;
+        self.view.note_congestion(self.context.now, link, (severity, queue), told_by);
         self.tell(Measured::Congested { link, severity, queue });
     }
 
@@ -264,7 +251,7 @@ impl Controller {
     /// that the sender is attached to.
     fn check_seen(&self, channel: ChannelId, connection: &Connection) -> Result<(), Refusal> {
         check_ports(connection)?;
-        let topology = self.view.network.topology();
+        let topology = self.view.network().topology();
         let host = self.view.host_at(connection.source.ip());
         let links = host.map(|host| topology.out(host)).into_iter().flatten();
         let mut next = links.map(|link| topology.link(*link).to);

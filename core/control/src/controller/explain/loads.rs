@@ -26,7 +26,7 @@ impl Answers<'_> {
         let mut path = Vec::new();
         for (id, flow) in self.registry.flows() {
             path.clear();
-            self.view.network.path(flow.ends.0, flow.ends.1, u64::from(id.0), &mut path);
+            self.view.network().path(flow.ends.0, flow.ends.1, u64::from(id.0), &mut path);
             // What holds a connection counts once, however many flows it carries.
             let sharing = self.registry.sharing(&flow.selector);
             let (limited, enforced) = match sharing.first() {

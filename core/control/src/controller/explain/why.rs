@@ -96,7 +96,7 @@ impl Answers<'_> {
     ) -> FlowExplanation {
         // How full a link is, in parts of its capacity; then how many share it.
         let fullness = |link: &&LinkId| {
-            let capacity = self.view.network.topology().link(**link).spec.capacity.as_bps();
+            let capacity = self.view.network().topology().link(**link).spec.capacity.as_bps();
             let load = loads.get(*link)?;
             let busy = load.limited.max(load.measured.unwrap_or(Rate::ZERO)).as_bps();
             let parts = busy.saturating_mul(1000).checked_div(capacity)?.min(1000);
@@ -120,7 +120,7 @@ impl Answers<'_> {
     fn objective(&self, id: FlowId) -> Option<ObjectiveStatus> {
         let account = self.decider.account(id)?;
         let shared = account.parts.iter().filter(|part| part.given.len() > 1).map(|part| {
-            let capacity = self.view.network.topology().link(part.link).spec.capacity;
+            let capacity = self.view.network().topology().link(part.link).spec.capacity;
             let parts = part.given.iter().map(|holding| {
                 let (given, wants) = (holding.rate, holding.wants.min(capacity));
                 ObjectivePart {
@@ -157,7 +157,7 @@ impl Answers<'_> {
         });
         Bottleneck {
             link: self.view.link_name(link),
-            capacity_bps: self.view.network.topology().link(link).spec.capacity,
+            capacity_bps: self.view.network().topology().link(link).spec.capacity,
             limited_bps: load.limited,
             measured_bps: load.measured,
             rivals: rivals.collect(),
