@@ -185,7 +185,7 @@ impl Controller {
             Input::AgentGone(channel) => self.lose_agent(channel),
             Input::Ordered { act, again } => {
                 self.handle_order(act, again)?;
-                self.orders.since = self.context.now;
+                self.orders.note(self.context.now);
             }
             Input::Tick => self.pass_time(),
         }
@@ -242,7 +242,7 @@ impl Controller {
 
     /// What has happened since the beginning.
     pub fn counters(&self) -> Counters {
-        let of_switches = &self.switches.counters;
+        let of_switches = self.switches.counters();
         Counters {
             packets_in: of_switches.packets_in,
             packets_refused: of_switches.packets_refused,

@@ -9,13 +9,18 @@ use units::{Span, Time};
 
 /// The policy and its name.
 pub(crate) struct Decider {
-    pub(crate) name: String,
+    name: String,
     policy: Box<dyn Policy + Send>,
 }
 
 impl Decider {
     pub(crate) fn new(name: String, policy: Box<dyn Policy + Send>) -> Self {
         Self { name, policy }
+    }
+
+    /// What the policy is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Tells the policy.

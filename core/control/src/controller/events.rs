@@ -78,11 +78,7 @@ impl Controller {
             }
             SwitchEvent::Done(xid) => match self.switches.answered(node, xid) {
                 Some(Pending::Step) => self.rollout.confirmed(node),
-                Some(Pending::Changes(changes)) => {
-                    if let Some(switch) = self.switches.get_mut(node) {
-                        switch.confirm(changes);
-                    }
-                }
+                Some(Pending::Changes(changes)) => self.switches.confirm(node, changes),
                 _ => {}
             },
             SwitchEvent::Entries(xid, entries, last) => {
@@ -95,7 +91,7 @@ impl Controller {
                 self.switches.meters_listed(&self.context, node, xid, &meters, last);
             }
             SwitchEvent::Failed(xid, code) => {
-                self.switches.counters.switch_errors += 1;
+                self.switches.note_error();
                 match self.switches.answered(node, xid) {
                     // A switch that knows no roles obeys everybody.
                     Some(Pending::Role) if code == Some(ErrorCode::STALE) => {
@@ -103,11 +99,7 @@ impl Controller {
                     }
                     // A step that isn't confirmed must not stop all others.
                     Some(Pending::Step) => self.rollout.confirmed(node),
-                    Some(Pending::Changes(changes)) => {
-                        if let Some(switch) = self.switches.get_mut(node) {
-                            switch.fail(&changes, code);
-                        }
-                    }
+                    Some(Pending::Changes(changes)) => self.switches.fail(node, &changes, code),
                     // A switch that doesn't say what ports it has is of no use.
                     Some(Pending::Ports) => {
                         self.close_switch(channel, Closing::Session(Closed::Silence));
@@ -118,7 +110,7 @@ impl Controller {
             // A controller of a later epoch has come meanwhile.
             SwitchEvent::Error(_, ErrorCode::IS_SLAVE) => self.outranked_at(channel, node),
             SwitchEvent::Error(xid, code) => self.switches.refused(node, xid, code),
-            SwitchEvent::Malformed => self.switches.counters.malformed += 1,
+            SwitchEvent::Malformed => self.switches.note_malformed(),
             SwitchEvent::Up | SwitchEvent::Nothing => {}
         }
     }
@@ -189,9 +181,7 @@ impl Controller {
 
     /// A switch takes nothing from this controller any more.
     fn outranked_at(&mut self, channel: ChannelId, node: NodeId) {
-        if let Some(switch) = self.switches.get_mut(node) {
-            switch.obeys_another = true;
-        }
+        self.switches.note_outranked(node);
         self.close_switch(channel, Closing::Outranked);
     }
 

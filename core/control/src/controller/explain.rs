@@ -96,7 +96,7 @@ impl Answers<'_> {
             epoch: self.context.epoch,
             since_ns: self.since,
             now_ns: self.now,
-            policy: self.decider.name.clone(),
+            policy: self.decider.name().into(),
             enforcement: self.context.enforcement.name(),
             switches: self.switch_statuses(),
             agents: self
@@ -308,7 +308,7 @@ impl Answers<'_> {
 
     fn problems(&self, unseen: &BTreeMap<Connection, Time>) -> Vec<String> {
         let mut problems = Vec::new();
-        if let Some(act) = &self.orders.frozen {
+        if let Some(act) = self.orders.frozen() {
             let by = by(act);
             let but = match self.in_force() {
                 0 => "no limit is in force until `watermaster order thaw`".into(),
@@ -327,7 +327,7 @@ impl Answers<'_> {
                 self.context.epoch
             ));
         }
-        let policy = &self.decider.name;
+        let policy = self.decider.name();
         if let Some(why) = policy::find(policy).ok().and_then(policy::Descriptor::why_not_live) {
             problems.push(format!("policy {policy}: {why}"));
         }
@@ -433,7 +433,7 @@ impl Answers<'_> {
 
     /// Flows that have a limit, and no agent at their host that could hold it.
     fn unattended(&self) -> Option<String> {
-        if self.context.enforcement != Enforcement::Pacing || self.orders.frozen.is_some() {
+        if self.context.enforcement != Enforcement::Pacing || self.orders.frozen().is_some() {
             return None;
         }
         let is_unattended = |(id, flow): &(FlowId, &Flow)| {

@@ -56,14 +56,12 @@ impl Controller {
             }
             Order::Unblock { application } => self.orders.unblock(application),
             Order::Freeze { .. } => {
-                self.orders.frozen = Some(act.clone());
+                self.orders.freeze(act);
                 self.apply_anew();
                 Ok(())
             }
             Order::Thaw {} => {
-                if self.orders.frozen.take().is_none() {
-                    return refuse("type", "nothing is frozen".into());
-                }
+                self.orders.thaw()?;
                 self.apply_anew();
                 Ok(())
             }
@@ -206,7 +204,7 @@ impl Controller {
 
     /// What keeps limits between two hosts from being in force, in words.
     pub(super) fn withheld(&self, ends: (NodeId, NodeId)) -> Option<String> {
-        if let Some(act) = &self.orders.frozen {
+        if let Some(act) = self.orders.frozen() {
             return Some(format!("decisions are frozen {}", by(act)));
         }
         self.drain_of(ends)
@@ -233,7 +231,7 @@ impl Controller {
 
     /// Whether limits between two hosts are not to be in force.
     pub(super) fn is_withheld(&self, ends: (NodeId, NodeId)) -> bool {
-        self.orders.frozen.is_some() || self.is_drained(ends)
+        self.orders.frozen().is_some() || self.is_drained(ends)
     }
 
     /// Notes whether a flow's limit is not to be in force.

@@ -172,7 +172,7 @@ impl Answers<'_> {
         pathless: bool,
         bottleneck: Option<&Bottleneck>,
     ) -> String {
-        let policy = &self.decider.name;
+        let policy = self.decider.name();
         let intention = self.desired.intention(id);
         let (limit, priority) = (intention.limit(), intention.priority);
         let drain = self.drain_of(flow.ends);
@@ -308,7 +308,7 @@ impl Answers<'_> {
     fn excess(&self, id: FlowId, flow: &Flow) -> Option<Rate> {
         let limit = self.enforced(flow)?;
         let agent = self.agents.acting_for(flow.ends.0).map(|(_, agent)| agent.since);
-        let since = agent.into_iter().chain([self.orders.since]);
+        let since = agent.into_iter().chain([self.orders.since()]);
         let since = since.fold(self.desired.intention(id).since, Time::max);
         let is_long = self.now.since(since) > self.context.patience();
         self.measured(flow).filter(|measured| is_long && measured.fraction(4, 5) > limit)
