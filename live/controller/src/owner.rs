@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use control::{Answers, ChannelId, Closing, ConfigError, Controller, Input, Output, Refusal};
 use policy::Parameters;
 use protocol::agent::{self, Report};
-use protocol::application::{Declaration, Outcome, Problem, RefusedDeclaration};
+use protocol::application::{Declaration, Outcome, Problem};
 use protocol::operator::Act;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use units::{Span, Time};
@@ -407,17 +407,13 @@ impl Owner {
                     let refusal = self.input(now, input);
                     control::note(&mut outcome, index, refusal.map_or(Ok(()), Err))
                 }
-                Err(Problem { field, reason }) => {
-                    match self.input(now, Input::Unreadable(application)) {
-                        Some(refusal) => control::note(&mut outcome, index, Err(refusal)),
-                        None => {
-                            let later = false;
-                            let refused = RefusedDeclaration { index, field, reason, later };
-                            outcome.refused.push(refused);
-                            true
-                        }
+                Err(problem) => match self.input(now, Input::Unreadable(application)) {
+                    Some(refusal) => control::note(&mut outcome, index, Err(refusal)),
+                    None => {
+                        outcome.refuse(index, problem, false);
+                        true
                     }
-                }
+                },
             };
             if !goes_on {
                 break;
