@@ -42,8 +42,8 @@ use crate::judged::Judged;
 use crate::message::{Closing, Input, Output, Refusal};
 use crate::orders::Orders;
 use crate::status::Counters;
+use crate::traffic::Traffic;
 use crate::view::View;
-use crate::waste::Traffic;
 
 /// The controller.
 pub struct Controller {

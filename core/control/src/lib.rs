@@ -33,6 +33,7 @@ mod orders;
 pub mod record;
 mod replay;
 mod status;
+mod traffic;
 mod view;
 mod waste;
 

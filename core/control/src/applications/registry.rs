@@ -26,7 +26,7 @@ use crate::context::Context;
 use crate::contradictions::Contradictions;
 use crate::desired::LetGo;
 use crate::message::ChannelId;
-use crate::waste::Traffic;
+use crate::traffic::Traffic;
 
 /// A job. Terms, tasks and sizes are kept for a policy that comes later.
 pub(crate) struct Job {

@@ -13,7 +13,8 @@ use units::{Bytes, Rate, Time};
 use super::Controller;
 use crate::agents::Moment;
 use crate::applications::flow::Flow;
-use crate::waste::{narrowest, starved, used};
+use crate::traffic::used;
+use crate::waste::{narrowest, starved};
 
 impl Controller {
     /// Takes in whose the source of a reported connection is. Flows of others on it end.
