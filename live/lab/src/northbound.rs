@@ -40,8 +40,9 @@ pub struct Account {
 impl Account {
     /// In a line for people.
     pub fn line(&self) -> String {
-        let client::Account { taken, refused, later, dropped, connections, fault } = &self.client;
-        let lost = refused + dropped + self.waiting as u64;
+        let client::Account { taken, later, connections, fault, .. } = &self.client;
+        // Who has waited until the end of a run waits in vain.
+        let lost = self.client.lost() + self.waiting as u64;
         let mut line = format!("controller and agent: {taken} declarations taken");
         if lost > 0 {
             line += &format!(", {lost} NOT TAKEN");
