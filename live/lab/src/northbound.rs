@@ -80,6 +80,13 @@ impl Northbound {
         Ok(Self { directory, translator: Arc::default(), shared, thread: Some(thread) })
     }
 
+    /// The samples of flows that it has declared and that are open.
+    pub(crate) fn own(&self, samples: &[StreamSample]) -> Vec<StreamSample> {
+        let translator = lock(&self.translator);
+        let own = samples.iter().filter(|sample| translator.connection(sample.flow).is_some());
+        own.copied().collect()
+    }
+
     /// In a world, what waits at a sender is what its kernel has too.
     fn leave_out_kernel(&self, sample: &mut StreamSample) {
         let written = sample.sender_queue + sample.delivered;
