@@ -351,10 +351,7 @@ impl Controller {
         }
         self.forget_named();
         self.agents.renew(now);
-        for connection in self.agents.rates_behind.take(now) {
-            self.desired.confirm(connection, None);
-        }
-        self.agents.things_behind.take(now);
+        self.agents.lapse(now);
         self.forget_untold();
         self.tell_corrections();
         // Last, for the policy has then been told all that has come up before.

@@ -1,4 +1,4 @@
-//! What the policy wants, and what is confirmed to stand.
+//! What the policy wants.
 //!
 //! The policy speaks of flows, actuators of connections. A connection that carries several flows gets
 //! the sum of their rates, and no limit while one of them has none. The rate of a pair of hosts is
@@ -135,8 +135,6 @@ pub(crate) struct Desired {
     /// Least times between acknowledgements at links.
     gaps: BTreeMap<LinkId, Span>,
     pairs: BTreeMap<(NodeId, NodeId), Pair>,
-    /// Limits that are confirmed to stand.
-    confirmed: BTreeMap<Connection, Rate>,
     /// Connections whose grant may have changed, some of them more than once.
     changed: Vec<Connection>,
     /// Pairs whose rate is divided anew at the end of the turn, for all their connections at once.
@@ -232,23 +230,6 @@ impl Desired {
         Some(rate.fraction(1, pair.counting.max(1)).max(LEAST_RATE))
     }
 
-    /// A limit stands, or a connection is free, as its actuator says.
-    pub(crate) fn confirm(&mut self, connection: Connection, rate: Option<Rate>) {
-        match rate {
-            Some(rate) => self.confirmed.insert(connection, rate),
-            None => self.confirmed.remove(&connection),
-        };
-    }
-
-    pub(crate) fn confirmed(&self, connection: &Connection) -> Option<Rate> {
-        self.confirmed.get(connection).copied()
-    }
-
-    /// The connections of which a limit is confirmed to stand.
-    pub(crate) fn all_confirmed(&self) -> impl Iterator<Item = &Connection> {
-        self.confirmed.keys()
-    }
-
     pub(crate) fn set_window(&mut self, link: LinkId, flow: Option<FlowId>, caps: Option<Caps>) {
         match caps {
             Some(caps) => self.windows.insert((link, flow), caps),
@@ -336,17 +317,8 @@ impl Desired {
     /// freed one by one.
     pub(crate) fn take_all(&mut self) -> (Vec<(LinkId, Option<FlowId>)>, Vec<LinkId>) {
         // All of it is here, so that nothing is left of what the old policy wanted.
-        let Self {
-            windows,
-            capping,
-            gaps,
-            pairs,
-            changed,
-            intentions: _,
-            confirmed: _,
-            divided: _,
-            swept: _,
-        } = self;
+        let Self { windows, capping, gaps, pairs, changed, intentions: _, divided: _, swept: _ } =
+            self;
         capping.clear();
         let pairs = core::mem::take(pairs).into_values();
         changed.extend(pairs.flat_map(|pair| pair.connections.into_keys()));

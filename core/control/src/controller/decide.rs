@@ -447,16 +447,15 @@ impl Controller {
                 let is_here = |of: &&Connection| {
                     self.view.host_at(of.source.ip()).is_some_and(|host| hosts.contains(&host))
                 };
-                let left = self.agents.rates_behind.iter().map(|(connection, _)| connection);
+                let left = self.agents.standing().rates_left().map(|(connection, _)| connection);
                 let left: Vec<Connection> = left.filter(is_here).copied().collect();
-                let things = self.agents.things_behind.iter().map(|(thing, _)| thing);
+                let things = self.agents.standing().things_left().map(|(thing, _)| thing);
                 let things =
                     things.filter(|of| of.place(&self.view).is_some_and(|at| hosts.contains(&at)));
                 let things = things.cloned().collect();
                 self.agents.retell(channel, everything, &left, things);
             }
-            let unconfirm = |connection| self.desired.confirm(connection, None);
-            if let Some(commands) = self.agents.take_commands(&self.context, channel, unconfirm) {
+            if let Some(commands) = self.agents.take_commands(&self.context, channel) {
                 self.counters.commands += commands.commands.len() as u64;
                 out.push(Output::Agent(channel, commands));
             }

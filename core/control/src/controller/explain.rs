@@ -29,6 +29,7 @@ use crate::status::{
     AgentStatus, ApplicationFlows, ApplicationStatus, Asked, FlowStatus, FormerAgentStatus,
     JobStatus, LinkStatus, RefusalStatus, Status, SwitchStatus,
 };
+use crate::thing::Thing;
 
 /// Why nothing holds a flow of which a port is not known.
 const UNSEEN: &str = "no agent has seen a connection of it yet";
@@ -151,9 +152,10 @@ impl Answers<'_> {
     /// Agents that are gone, and what they may have left standing.
     fn former_statuses(&self) -> Vec<FormerAgentStatus> {
         let mut stand: BTreeMap<NodeId, (usize, Time)> = BTreeMap::new();
-        let rates = self.agents.rates_behind.iter();
+        let standing = self.agents.standing();
+        let rates = standing.rates_left();
         let rates = rates.map(|(of, until)| (self.view.host_at(of.source.ip()), until));
-        let things = self.agents.things_behind.iter();
+        let things = standing.things_left();
         let all = rates.chain(things.map(|(of, until)| (of.place(&self.view), until)));
         for (node, until) in all.filter(|(_, until)| *until > self.now) {
             let Some(node) = node else { continue };
@@ -291,19 +293,19 @@ impl Answers<'_> {
             }
         };
         let rates = match self.context.enforcement {
-            Enforcement::Pacing => self.desired.all_confirmed().filter(stands).count(),
+            Enforcement::Pacing => self.agents.standing().rates().filter(stands).count(),
             Enforcement::Meters => {
                 self.registry.flows().filter(|(_, flow)| self.enforced(flow).is_some()).count()
             }
         };
         let sure = self.agents.iter().filter(|agent| self.doubt(agent).is_none());
-        let left = self.agents.things_behind.iter().filter(|(_, until)| *until > self.now).count();
-        rates + left + sure.map(|agent| agent.failures.standing()).sum::<usize>()
+        let left = self.agents.standing().things_left().filter(|(_, until)| *until > self.now);
+        rates + left.count() + sure.map(|agent| agent.held.count()).sum::<usize>()
     }
 
     /// Whether the lease of a limit whose agent is gone still lasts.
     fn is_left(&self, connection: &Connection) -> bool {
-        self.agents.rates_behind.until(connection).is_some_and(|until| until > self.now)
+        self.agents.standing().left_until(connection).is_some_and(|until| until > self.now)
     }
 
     fn problems(&self, unseen: &BTreeMap<Connection, Time>) -> Vec<String> {
@@ -372,9 +374,13 @@ impl Answers<'_> {
             }
         }
         for agent in self.agents.iter() {
-            let held =
-                |of: &Connection| self.desired.confirmed(of).filter(|_| self.is_held(agent, of));
-            let failures = agent.failures.summaries(held);
+            let rate = |of: &Connection| {
+                self.agents.standing().rate(of).filter(|_| self.is_held(agent, of))
+            };
+            let failures = agent.failures.summaries(|thing| match thing {
+                Thing::Rate(of) => rate(of).map(|rate| format!("{rate}")),
+                thing => agent.held.in_words(thing),
+            });
             let contradictions = agent.contradictions.iter(self.now).cloned();
             let all = failures.into_iter().chain(contradictions);
             problems.extend(all.map(|what| format!("agent {}: {what}", agent.identity)));
@@ -400,10 +406,10 @@ impl Answers<'_> {
             }
         }
         // One that is back may have said the same again.
-        let lost = self.agents.lost.iter(self.now).filter(|what| !problems.contains(what));
+        let lost = self.agents.lost().iter(self.now).filter(|what| !problems.contains(what));
         let lost: Vec<String> = lost.cloned().collect();
         problems.extend(lost);
-        let more = self.agents.lost.more(self.now);
+        let more = self.agents.lost().more(self.now);
         if more > 0 {
             problems.push(format!(
                 "{more} more things that agents were refused or said have no room here; the log names refusals"
@@ -592,8 +598,8 @@ impl Answers<'_> {
 
     /// Whether an agent has confirmed the rate of a connection and its lease can still stand.
     fn is_held(&self, agent: &Agent, connection: &Connection) -> bool {
-        let left = self.agents.rates_behind.until(connection);
-        self.desired.confirmed(connection).is_some()
+        let left = self.agents.standing().left_until(connection);
+        self.agents.standing().rate(connection).is_some()
             && self.doubt(agent).is_none()
             && left.is_none_or(|until| until > self.now)
     }
@@ -619,7 +625,7 @@ impl Answers<'_> {
                     Some(agent) => self.is_held(agent, connection) && self.is_seen(agent, flow),
                     None => self.is_left(connection),
                 };
-                self.desired.confirmed(connection).filter(|_| is_held)
+                self.agents.standing().rate(connection).filter(|_| is_held)
             }
         };
         let limited = self.limited(flow);
@@ -698,7 +704,7 @@ impl Answers<'_> {
             let (node, interface) = (self.view.node_name(at), &self.view.link(link).interface);
             if agent.is_none() {
                 let wanted = self.desired.gap(link).filter(|_| !self.is_uncapped(link, None));
-                let gap = self.agents.gap_behind(self.now, node, interface);
+                let gap = self.agents.standing().gap_left(self.now, node, interface);
                 let gap = gap.filter(|gap| wanted != Some(*gap)).map(|gap| spacing(gap, node));
                 // Of a connection and of all, the one that is its own counts.
                 let mut of = self.registry.carriers(&flow.selector).map(Some).chain([None]);
@@ -714,14 +720,14 @@ impl Answers<'_> {
                 continue;
             };
             let failed = |reason| format!("agent {} failed: {reason}", agent.identity);
-            let gap = agent.failures.standing_gap(node, interface);
+            let gap = agent.held.gap(node, interface);
             if let Some(gap) = gap.filter(|gap| agent.gap_of(link) != Some(*gap)) {
                 let reason = agent.failures.gap(node, interface);
                 all.push((spacing(gap, node), reason.map(failed)));
             }
             let of = self.registry.carriers(&flow.selector).map(Some).chain([None]);
             for of in of {
-                let caps = agent.failures.standing_window(node, interface, of);
+                let caps = agent.held.window(node, interface, of);
                 let Some(caps) = caps.filter(|caps| agent.caps_of(link, of) != Some(*caps)) else {
                     continue;
                 };
@@ -777,7 +783,7 @@ impl Answers<'_> {
         let node = self.view.node_name(at);
         let standing = match self.agents.acting_for(at) {
             None => {
-                let left = self.agents.gap_behind(self.now, node, interface);
+                let left = self.agents.standing().gap_left(self.now, node, interface);
                 with_left(Standing::Failed(self.unacted(at)), left.map(|gap| spacing(gap, node)))
             }
             Some(_) if interface.is_empty() => self.undeclared(link),
@@ -796,7 +802,8 @@ impl Answers<'_> {
     /// The caps that an agent that is gone may have left where a link begins.
     fn left_caps(&self, link: LinkId, of: Option<Connection>) -> Option<Caps> {
         let node = self.view.node_name(self.view.start(link));
-        self.agents.window_behind(self.now, node, &self.view.link(link).interface, of)
+        let interface = &self.view.link(link).interface;
+        self.agents.standing().window_left(self.now, node, interface, of)
     }
 
     fn undeclared(&self, link: LinkId) -> Standing {

@@ -102,9 +102,8 @@ impl Controller {
 
     pub(super) fn lose_agent(&mut self, channel: ChannelId) {
         self.recover(channel);
-        let unconfirm = |connection| self.desired.confirm(connection, None);
         let hosts = self.agents.hosts_of(channel).to_vec();
-        self.agents.remove(&self.context, channel, unconfirm);
+        self.agents.remove(&self.context, channel);
         // Its switch caps what it did.
         self.recap_at(&hosts);
     }
@@ -184,15 +183,13 @@ impl Controller {
                     self.check_host(channel, connection)?;
                 }
                 let number = (*epoch, *sequence);
-                let unconfirm = |connection| self.desired.confirm(connection, None);
-                if self.agents.failed(&self.context, channel, number, command, reason, unconfirm) {
+                if self.agents.failed(&self.context, channel, number, command, reason) {
                     self.counters.commands_failed += 1;
                 }
             }
             Report::Applied { epoch, sequence } => {
                 self.check_sent(channel, *epoch, *sequence)?;
-                let confirm = |connection, rate| self.desired.confirm(connection, rate);
-                self.agents.applied(&self.context, channel, *epoch, *sequence, confirm);
+                self.agents.applied(&self.context, channel, *epoch, *sequence);
             }
             Report::Stale { obeys, .. } => {
                 check_epoch(self.context.epoch, *obeys)?;
@@ -200,7 +197,7 @@ impl Controller {
                 self.agents.note_epoch(channel, *obeys);
             }
             Report::Left {} => {
-                self.agents.let_go(channel, |connection| self.desired.confirm(connection, None));
+                self.agents.let_go(channel);
                 self.close_agent(channel, Closing::Left);
             }
         }

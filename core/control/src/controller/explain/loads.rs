@@ -47,7 +47,7 @@ impl Answers<'_> {
         // What stands of flows that have ended.
         for agent in self.agents.iter() {
             for of in agent.failures.connections().filter(|of| self.outlasts(agent, of)) {
-                let rate = self.desired.confirmed(of).filter(|_| self.is_held(agent, of));
+                let rate = self.agents.standing().rate(of).filter(|_| self.is_held(agent, of));
                 let (Some(rate), Some(ends)) = (rate, self.view.ends(of)) else { continue };
                 if !self.registry.carrying(of).0.is_empty() {
                     continue;

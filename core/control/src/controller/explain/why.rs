@@ -290,8 +290,8 @@ impl Answers<'_> {
         let sure = agent.filter(|agent| self.doubt(agent).is_none());
         let mut carriers = self.registry.carriers(&flow.selector);
         let class = carriers.find_map(|of| match agent {
-            Some(_) => sure?.failures.standing_class(&of),
-            None => self.agents.class_behind(self.now, &of),
+            Some(_) => sure?.held.class(&of),
+            None => self.agents.standing().class_left(self.now, &of),
         });
         if let Some(class) = class.filter(|class| *class != grant.priority) {
             let why = failed(&|agent, of| agent.failures.priority(of).map(String::from));
@@ -355,7 +355,8 @@ impl Answers<'_> {
             Ok(agent) => agent,
             Err(doubt) => {
                 let mut carriers = self.registry.carriers(&flow.selector);
-                let left = carriers.find_map(|of| self.agents.class_behind(self.now, &of));
+                let standing = self.agents.standing();
+                let left = carriers.find_map(|of| standing.class_left(self.now, &of));
                 let left = left.map(|class| format!("; class {class} {MAY_STAND}"));
                 return format!("nobody: {doubt}{}", left.unwrap_or_default());
             }
