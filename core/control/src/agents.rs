@@ -385,6 +385,11 @@ impl Agents {
         self.former.get(&node)
     }
 
+    /// All of those, by node.
+    pub(crate) fn all_former(&self) -> impl Iterator<Item = (NodeId, &Former)> {
+        self.former.iter().map(|(node, former)| (*node, former))
+    }
+
     /// What stands, but for what each agent holds.
     pub(crate) const fn standing(&self) -> &Standing {
         &self.standing
@@ -398,11 +403,6 @@ impl Agents {
     /// What agents said, and were refused, that are not connected any more.
     pub(crate) const fn lost(&self) -> &Contradictions<64> {
         &self.lost
-    }
-
-    /// All of those, by node.
-    pub(crate) fn all_former(&self) -> impl Iterator<Item = (NodeId, &Former)> {
-        self.former.iter().map(|(node, former)| (*node, former))
     }
 
     /// Nodes are forgotten: their numbers may be given to others.

@@ -1,11 +1,11 @@
 //! The controller: its rooms, and how inputs go through them.
 //!
 //! Each room owns its state and knows no other but by what it is given: the [`View`] of the network,
-//! the [`Registry`] of applications, the [`Decider`] (the policy), what is [`Desired`], the
-//! [`Agents`], the [`Switches`], the [`Rollout`] of forwarding and the [`Orders`] of operators. The controller carries
-//! what one says to the others: `announce` for applications, `reports` and `join` for agents, `sight` for what follows
-//! from what kernels see, `events` for switches, `operator` for operators; `decide` from there to the policy and down to
-//! the actuators; `explain` reads the rooms for people.
+//! the [`Registry`] of applications, the [`Decider`] (the policy), what is [`Desired`], the [`Pairs`] of hosts, the
+//! [`Traffic`] of links, the [`Agents`], the [`Switches`], the [`Rollout`] of forwarding and the [`Orders`] of operators.
+//! The controller carries what one says to the others: `announce` for applications, `reports` and `join` for agents,
+//! `sight` for what follows from what kernels see, `events` for switches, `operator` for operators; `decide` from there to
+//! the policy and down to the actuators; `explain` reads the rooms for people.
 
 mod announce;
 mod decide;
@@ -41,6 +41,7 @@ use crate::fabric::switches::Switches;
 use crate::judged::Judged;
 use crate::message::{Closing, Input, Output, Refusal};
 use crate::orders::Orders;
+use crate::pairs::Pairs;
 use crate::status::Counters;
 use crate::traffic::Traffic;
 use crate::view::View;
@@ -55,6 +56,7 @@ pub struct Controller {
     registry: Registry,
     decider: Decider,
     desired: Desired,
+    pairs: Pairs,
     /// What goes over links, as far as agents tell.
     traffic: Traffic,
     agents: Agents,
@@ -112,6 +114,7 @@ impl Controller {
             registry: Registry::new(tenants),
             decider: Decider::new(config.policy_name, config.policy),
             desired: Desired::default(),
+            pairs: Pairs::default(),
             traffic: Traffic::default(),
             agents: Agents::new(config.acting),
             switches: Switches::new(&context, capping.map(|switch| switch.node).collect()),
@@ -374,6 +377,7 @@ impl Controller {
         for link in gaps {
             self.space(link, None);
         }
+        self.pairs.clear();
         for id in self.registry.jobs_by_age() {
             let Some(job) = self.registry.job(id) else {
                 continue;

@@ -30,6 +30,7 @@ mod gauge;
 mod judged;
 mod message;
 mod orders;
+mod pairs;
 pub mod record;
 mod replay;
 mod standing;

@@ -59,7 +59,7 @@ impl Controller {
             }
             Directive::Prepare { link, flow, caps } => self.cap_window(link, flow, Some(caps)),
             Directive::PacePair { src, dst, rate } => {
-                self.desired.give_pair((src, dst), rate);
+                self.pairs.give((src, dst), rate);
             }
             Directive::Space { link, gap } => self.space(link, gap),
             // Nothing under a controller does these.
@@ -359,9 +359,10 @@ impl Controller {
         }
         let (flows, joined) = self.registry.carrying(connection);
         let among = joined.map_or(1, |declared| self.registry.joins.counting(declared));
-        let mut grant = self.desired.grant(connection, (flows, among), ends);
+        let share = self.pairs.share(connection, ends);
+        let mut grant = self.desired.grant(flows, among, share);
         if joined.is_some_and(|declared| self.has_one_meter(declared)) {
-            grant.rate = self.desired.grant(connection, (&[], 1), ends).rate;
+            grant.rate = share;
         }
         // A meter that holds all that join holds no single one.
         let is_for_all = self.context.enforcement == Enforcement::Meters
@@ -407,7 +408,9 @@ impl Controller {
 
     /// Tells actuators of the connections whose grant may have changed.
     fn enforce(&mut self) {
-        for connection in self.desired.take_changed(self.registry.joins.take_divided()) {
+        let paired = self.pairs.take_changed();
+        let others = self.registry.joins.take_divided().chain(&paired);
+        for connection in self.desired.take_changed(others) {
             let Some((src, dst)) = self.view.ends(&connection) else {
                 continue;
             };
@@ -477,7 +480,7 @@ impl Controller {
         for host in hosts {
             let addresses = self.view.addresses_of(*host);
             let leaving = addresses.flat_map(|address| self.registry.leaving(address));
-            for connection in leaving.chain(self.desired.paired_from(*host)) {
+            for connection in leaving.chain(self.pairs.paired_from(*host)) {
                 let mut grant = self.grant(connection);
                 if self.context.enforcement == Enforcement::Meters {
                     grant.rate = None;

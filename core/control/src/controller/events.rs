@@ -175,7 +175,7 @@ impl Controller {
                 // Meters are set by what was declared.
                 self.desired.touch(flow.selector.connection);
             }
-            self.desired.touch_pairs();
+            self.pairs.touch_all();
         }
     }
 

@@ -549,7 +549,7 @@ impl Answers<'_> {
     /// What its connections have of the rate of a flow's hosts.
     fn share(&self, flow: &Flow) -> Option<Rate> {
         let share = |connection: Connection| {
-            let share = self.desired.grant(&connection, (&[], 1), || Some(flow.ends)).rate?;
+            let share = self.pairs.share(&connection, || Some(flow.ends))?;
             let flows = self.registry.carried_by(&connection).len().max(1);
             Some(share.fraction(1, flows as u64))
         };

@@ -268,7 +268,7 @@ impl Controller {
             self.note_withheld(id);
             self.touch(id);
         }
-        self.desired.touch_pairs();
+        self.pairs.touch_all();
         for (link, flow, caps) in self.desired.all_windows() {
             self.tell_window(link, flow, Some(caps));
         }
@@ -310,7 +310,7 @@ impl Controller {
                 self.cap_window(link, Some(id), None);
             }
         }
-        for ((src, dst), _) in self.desired.offered_at(host) {
+        for ((src, dst), _) in self.pairs.offered_at(host) {
             self.tell(Measured::Offered { src, dst, rate: Rate::ZERO });
         }
     }
@@ -329,7 +329,7 @@ impl Controller {
                 self.tell(Measured::Opened { flow: id, src, dst });
             }
         }
-        for ((src, dst), rate) in self.desired.offered_at(host) {
+        for ((src, dst), rate) in self.pairs.offered_at(host) {
             self.tell(Measured::Offered { src, dst, rate });
         }
     }

@@ -295,7 +295,7 @@ impl Controller {
         }
         // One that was sampled before goes on, and somebody has begun to watch: samples tell what it had delivered.
         let ends = self.view.ends(&connection);
-        let is_new = ends.is_none_or(|ends| !self.desired.is_reported(ends, &connection));
+        let is_new = ends.is_none_or(|ends| !self.pairs.is_reported(ends, &connection));
         if is_new {
             self.join(connection, Bytes::ZERO, false);
         }
@@ -402,7 +402,7 @@ impl Controller {
         let mut flows: BTreeMap<FlowId, Sum> = BTreeMap::new();
         let mut pairs: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();
         let (mut refused, mut lied, mut told) = (None, BTreeSet::new(), BTreeSet::new());
-        let kept = self.agents.kept(channel, sampled, |hosts| self.desired.reported_of(hosts));
+        let kept = self.agents.kept(channel, sampled, |hosts| self.pairs.reported_of(hosts));
         let (mut new, mut has_more) = (0, false);
         let mut taken = Vec::new();
         for report in reports {
@@ -429,7 +429,7 @@ impl Controller {
             let before = if is_new { Bytes::ZERO } else { report.delivered_bytes };
             lied.extend(self.attribute(report, before, false, &mut flows));
             if let Some(ends) = ends.filter(|(src, dst)| src != dst) {
-                if !self.desired.is_reported(ends, &report.connection) {
+                if !self.pairs.is_reported(ends, &report.connection) {
                     if kept + new >= most {
                         has_more = true;
                         continue;
@@ -437,7 +437,7 @@ impl Controller {
                     new += 1;
                 }
                 pairs.insert(ends);
-                self.desired.note_carrier(&self.context, ends, report, before);
+                self.pairs.note_carrier(&self.context, ends, report, before);
             }
         }
         if has_more {
@@ -505,7 +505,7 @@ impl Controller {
             let before = self.registry.ledger.delivered(connection).unwrap_or(untold);
             lied.extend(self.attribute(&report, before, true, &mut flows));
             if let Some(ends) = self.view.ends(connection) {
-                self.desired.note_ended(ends, connection, (untold, *sent_bytes));
+                self.pairs.note_ended(ends, connection, (untold, *sent_bytes));
             }
             over.push(*connection);
         }
@@ -515,7 +515,7 @@ impl Controller {
         }
         for connection in over {
             let ends = self.view.ends(&connection);
-            let offered = ends.and_then(|ends| self.desired.forget_carrier(ends, &connection));
+            let offered = ends.and_then(|ends| self.pairs.forget(ends, &connection));
             offered.into_iter().for_each(|offered| self.tell(offered));
             self.registry.ledger.close(&connection);
             self.registry.joins.hold(&self.context, connection, Vec::new());
@@ -541,7 +541,7 @@ impl Controller {
         let last = self
             .view
             .ends(&report.connection)
-            .and_then(|ends| self.desired.delivered_before(ends, &report.connection, Time::NEVER));
+            .and_then(|ends| self.pairs.delivered_before(ends, &report.connection, Time::NEVER));
         // Of a connection that isn't kept nobody knows.
         let since = last.map(|last| report.delivered_bytes - last);
         self.note_use(report, since.unwrap_or(Bytes::ZERO));
@@ -704,7 +704,7 @@ impl Controller {
             let access = self.view.access(ends.0).unwrap_or(Rate::ZERO);
             let cx = &self.context;
             let looked = self.agents.looked(Some(ends.0)).awake;
-            let offered = self.desired.note_pair(cx, (sampled, looked), ends, access);
+            let offered = self.pairs.offer(cx, (sampled, looked), ends, access);
             if let Some(offered) = offered {
                 self.tell(offered);
             }
@@ -714,14 +714,14 @@ impl Controller {
 
     pub(super) fn leave_pair(&mut self, connection: &Connection) {
         let ends = self.view.ends(connection);
-        if let Some(offered) = ends.and_then(|ends| self.desired.leave_pair(ends, connection)) {
+        if let Some(offered) = ends.and_then(|ends| self.pairs.leave(ends, connection)) {
             self.tell(offered);
         }
     }
 
     pub(super) fn end_silent_pairs(&mut self) {
         let looked = |src| self.agents.looked(Some(src)).awake;
-        for offered in self.desired.end_silent_pairs(&self.context, looked) {
+        for offered in self.pairs.end_silent(&self.context, looked) {
             self.tell(offered);
         }
     }

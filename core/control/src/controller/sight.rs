@@ -233,7 +233,7 @@ impl Controller {
     pub(super) fn settle(&mut self, report: &ConnectionReport, before: Bytes) -> Option<Arc<str>> {
         let ends = self.view.ends(&report.connection);
         let last = ends
-            .and_then(|ends| self.desired.delivered_before(ends, &report.connection, Time::NEVER));
+            .and_then(|ends| self.pairs.delivered_before(ends, &report.connection, Time::NEVER));
         let capacity = self.capacity_from(ends.map(|(src, _)| src));
         let before = last.unwrap_or(before);
         let (now, desired) = (self.context.now, &self.desired);

@@ -225,8 +225,8 @@ impl Answers<'_> {
             None => {
                 let (flows, of) =
                     (self.registry.sharing(&flow.selector), &flow.selector.connection);
-                let wanted = self.desired.grant(of, (flows, 1), || Some(flow.ends));
-                self.bounded(wanted, flows)
+                let share = self.pairs.share(of, || Some(flow.ends));
+                self.bounded(self.desired.grant(flows, 1, share), flows)
             }
         };
         let mut all: Vec<String> = self
