@@ -217,7 +217,8 @@ impl Agent {
     }
 
     /// Carries out commands that arrive at `now`, and answers. A command that fails is reported and
-    /// doesn't keep the others from being carried out. What ends, ends after what begins stands.
+    /// doesn't keep the others from being carried out. What ends, ends after what begins stands. After complete commands
+    /// come with [`Agent::tick`] before what ports tell is heard: the first sample says which connections go on.
     ///
     /// # Errors
     /// [`Lapse`]: nothing was carried out.

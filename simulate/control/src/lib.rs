@@ -378,6 +378,7 @@ impl<'a> SimulatedController<'a> {
         let known = &mut self.agents[agent];
         if let Some(peer) = known.peer.take() {
             known.backoff.stood(now.since(known.since));
+            known.agent.disconnected();
             self.channels.close(peer);
         }
     }
