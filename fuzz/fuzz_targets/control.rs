@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use control::record::{Content, Record, Records};
-use control::{Config, Controller, Enforcement, HostConfig, Input, PortConfig, SwitchConfig};
+use control::{Config, Controller, Enforcement, HostConfig, PortConfig, SwitchConfig};
 use libfuzzer_sys::fuzz_target;
 use model::build::{Access, dumbbell};
 use model::{Buffer, LinkId, LinkSpec};
