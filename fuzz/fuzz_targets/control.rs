@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use control::record::{Content, Record, Records};
-use control::{Config, Controller, Enforcement, HostConfig, Input, PortConfig, SwitchConfig};
+use control::{Config, Controller, Enforcement, HostConfig, PortConfig, SwitchConfig};
 use libfuzzer_sys::fuzz_target;
 use model::build::{Access, dumbbell};
 use model::{Buffer, LinkId, LinkSpec};
@@ -53,15 +53,13 @@ fuzz_target!(|data: &[u8]| {
         let Ok(Record { at, content: Content::Input(input) }) = record else { continue };
         out.clear();
         now = now.max(at);
-        let _ = controller.observe(at, input.as_input());
-        controller.decide(&mut out);
+        let _ = controller.step(at, input.as_input(), &mut out);
         // What it set itself to do at this time, it does and is done with.
         for _ in 0..10 {
             if controller.deadline().is_none_or(|deadline| deadline > now) {
                 break;
             }
-            let _ = controller.observe(now, Input::Tick);
-            controller.decide(&mut out);
+            controller.end_turn(now, &mut out);
         }
     }
     let answers = controller.at(now);

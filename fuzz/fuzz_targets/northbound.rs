@@ -47,9 +47,7 @@ fuzz_target!(|data: &[u8]| {
         };
         let now = Time::from_nanos(number as u64 * 1_000_000);
         let input = Input::Declared { application: "fuzz", declaration };
-        let done = machine.observe(now, input);
-        machine.decide(&mut out);
-        if let Err(refusal) = done {
+        if let Err(refusal) = machine.step(now, input, &mut out) {
             assert!(!refusal.field.is_empty() && !refusal.reason.is_empty());
         }
     }

@@ -19,8 +19,7 @@ fuzz_target!(|data: &[u8]| {
             // What is read is written as it was meant.
             let again = serde_json::to_vec(&report).unwrap();
             assert_eq!(serde_json::from_slice::<Report>(&again).unwrap(), report);
-            let _ = machine.observe(now, Input::Reported(ChannelId(1), &report));
-            machine.decide(&mut out);
+            let _ = machine.step(now, Input::Reported(ChannelId(1), &report), &mut out);
         }
         if let Ok(said) = serde_json::from_slice::<Said>(line) {
             let again = serde_json::to_vec(&said).unwrap();

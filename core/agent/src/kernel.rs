@@ -3,6 +3,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use model::{Cap, Caps, PortWatch, Severity};
@@ -11,6 +12,7 @@ use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::lease::Leases;
+use crate::machine::{self, Agent};
 use crate::operation::{Actuator, Ended, Failure, Operation, PortNumber};
 
 /// How many entries a map holds.
@@ -136,6 +138,14 @@ impl Kernel {
         self.ended.connections.push(EndedConnection { connection, sent_bytes: sent, processes });
     }
 
+    /// An agent that goes on from what stands here, at one interface: its classes are as many as priorities, and it
+    /// isn't watched. It samples if `samples`.
+    pub fn agent(&self, samples: bool) -> Agent {
+        let (node, interface) = (String::new(), String::new());
+        let port = machine::Port { node, interface, classes: 256, watchable: false };
+        Agent::new(alloc::vec![port], samples).after(self.leases.clone(), self.granted())
+    }
+
     /// The agent's process ends: limits stay until their lease ends, the programs at ports go with it.
     pub fn abandon(&mut self) {
         self.ports.iter_mut().for_each(|port| *port = Port::default());
@@ -225,5 +235,30 @@ impl Actuator for Kernel {
             each.processes.retain(|group| processes.contains(group));
         }
         Ok(ended)
+    }
+}
+
+/// A kernel of which those operations fail of which `fails` says so.
+pub struct Failing<'a, F> {
+    /// The kernel.
+    pub kernel: &'a mut Kernel,
+    /// Whether an operation fails.
+    pub fails: F,
+}
+
+impl<F: FnMut(&Operation) -> bool> Actuator for Failing<'_, F> {
+    fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
+        if (self.fails)(operation) {
+            return Err("the kernel refuses".into());
+        }
+        self.kernel.execute(now, operation)
+    }
+
+    fn sample(&mut self, processes: &[Process]) -> Result<Vec<ConnectionReport>, Failure> {
+        self.kernel.sample(processes)
+    }
+
+    fn ended(&mut self, processes: &[Process]) -> Result<Ended, Failure> {
+        self.kernel.ended(processes)
     }
 }

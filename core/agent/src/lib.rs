@@ -19,7 +19,7 @@ mod operation;
 mod queue;
 mod trigger;
 
-pub use kernel::{Capacity, Kernel};
+pub use kernel::{Capacity, Failing, Kernel};
 pub use lease::{Leases, Stale};
 pub use machine::{Agent, Lapse, Port};
 pub use operation::{Actuator, Ended, Failure, Happening, Operation, PortNumber};

@@ -190,20 +190,18 @@ impl Agent {
 
     /// What it can do.
     pub fn capabilities(&self) -> Vec<Capability> {
-        let mut capabilities = alloc::vec![Capability::Pacing];
-        if self.samples {
-            capabilities.push(Capability::Statistics);
-        }
-        if self.ports.iter().any(|port| port.watchable) {
-            capabilities.extend([Capability::Watching, Capability::Windows]);
-        }
-        if self.ports.iter().any(|port| port.classes > 0) {
-            capabilities.push(Capability::Priorities);
-        }
-        if self.ports.iter().any(|port| port.watchable) {
-            capabilities.extend([Capability::Prepared, Capability::Spacing]);
-        }
-        capabilities
+        let watches = self.ports.iter().any(|port| port.watchable);
+        let has_classes = self.ports.iter().any(|port| port.classes > 0);
+        let can = |capability: &Capability| match capability {
+            Capability::Pacing => true,
+            Capability::Statistics => self.samples,
+            Capability::Watching
+            | Capability::Windows
+            | Capability::Prepared
+            | Capability::Spacing => watches,
+            Capability::Priorities => has_classes,
+        };
+        Capability::ALL.into_iter().filter(can).collect()
     }
 
     /// The first report of a connection to a controller, for the hosts that it acts for.
@@ -219,7 +217,8 @@ impl Agent {
     }
 
     /// Carries out commands that arrive at `now`, and answers. A command that fails is reported and
-    /// doesn't keep the others from being carried out. What ends, ends after what begins stands.
+    /// doesn't keep the others from being carried out. What ends, ends after what begins stands. After complete commands
+    /// come with [`Agent::tick`] before what ports tell is heard: the first sample says which connections go on.
     ///
     /// # Errors
     /// [`Lapse`]: nothing was carried out.
@@ -424,49 +423,64 @@ impl Agent {
     ) -> Vec<(Command, Failure)> {
         // All of it is here, so that nothing that commands ask for is left standing.
         let Kept { limits, windows, classes, spaced, watched, sampled, counted, identified } = kept;
-        let mut failed = Vec::new();
-        for connection in over(&self.limits, limits, self.epoch()) {
-            match actuator.execute(now, &Operation::Pace { connection, rate: None }) {
-                Ok(()) => drop(self.limits.remove(&connection)),
-                Err(reason) => failed.push((Command::Pace { connection, rate_bps: None }, reason)),
-            }
-        }
-        for (port, connection) in over(&self.windows, windows, self.epoch()) {
-            match actuator.execute(now, &Operation::Cap { port, connection, caps: None }) {
-                Ok(()) => drop(self.windows.remove(&(port, connection))),
-                Err(reason) => {
-                    let Port { node, interface, .. } = self.ports[port.0 as usize].clone();
-                    failed
-                        .push((Command::Window { node, interface, connection, cap: None }, reason));
-                }
-            }
-        }
-        for (port, connection) in over(&self.classes, classes, self.epoch()) {
-            match actuator.execute(now, &Operation::Classify { port, connection, class: None }) {
-                Ok(()) => drop(self.classes.remove(&(port, connection))),
-                Err(reason) => {
-                    failed.push((Command::Prioritize { connection, priority: 0 }, reason))
-                }
-            }
-        }
-        for port in over(&self.spaced, spaced, self.epoch()) {
-            match actuator.execute(now, &Operation::Space { port, gap: None }) {
-                Ok(()) => drop(self.spaced.remove(&port)),
-                Err(reason) => {
-                    let Port { node, interface, .. } = self.ports[port.0 as usize].clone();
-                    failed.push((Command::Space { node, interface, gap_ns: None }, reason));
-                }
-            }
-        }
-        for port in self.watched.difference(watched).copied().collect::<Vec<_>>() {
-            match actuator.execute(now, &Operation::Watch { port, watch: None }) {
-                Ok(()) => drop(self.watched.remove(&port)),
-                Err(reason) => {
-                    let Port { node, interface, .. } = self.ports[port.0 as usize].clone();
-                    failed.push((Command::Watch { node, interface, watch: None }, reason));
-                }
-            }
-        }
+        let epoch = self.epoch();
+        let at = |port: PortNumber| {
+            let Port { node, interface, .. } = self.ports[port.0 as usize].clone();
+            (node, interface)
+        };
+        let mut failed = end_each(
+            over(&self.limits, limits, epoch),
+            |connection| actuator.execute(now, &Operation::Pace { connection, rate: None }),
+            |connection| {
+                self.limits.remove(connection);
+            },
+            |connection| Command::Pace { connection, rate_bps: None },
+        );
+        failed.extend(end_each(
+            over(&self.windows, windows, epoch),
+            |(port, connection)| {
+                actuator.execute(now, &Operation::Cap { port, connection, caps: None })
+            },
+            |key| {
+                self.windows.remove(key);
+            },
+            |(port, connection)| {
+                let (node, interface) = at(port);
+                Command::Window { node, interface, connection, cap: None }
+            },
+        ));
+        failed.extend(end_each(
+            over(&self.classes, classes, epoch),
+            |(port, connection)| {
+                actuator.execute(now, &Operation::Classify { port, connection, class: None })
+            },
+            |key| {
+                self.classes.remove(key);
+            },
+            |(_, connection)| Command::Prioritize { connection, priority: 0 },
+        ));
+        failed.extend(end_each(
+            over(&self.spaced, spaced, epoch),
+            |port| actuator.execute(now, &Operation::Space { port, gap: None }),
+            |port| {
+                self.spaced.remove(port);
+            },
+            |port| {
+                let (node, interface) = at(port);
+                Command::Space { node, interface, gap_ns: None }
+            },
+        ));
+        failed.extend(end_each(
+            self.watched.difference(watched).copied().collect(),
+            |port| actuator.execute(now, &Operation::Watch { port, watch: None }),
+            |port| {
+                self.watched.remove(port);
+            },
+            |port| {
+                let (node, interface) = at(port);
+                Command::Watch { node, interface, watch: None }
+            },
+        ));
         if !sampled {
             self.sampling = None;
         }
@@ -665,6 +679,23 @@ fn note<K: Ord + Copy>(
 fn over<K: Ord + Copy>(stands: &BTreeMap<K, u64>, kept: &BTreeSet<K>, epoch: u64) -> Vec<K> {
     let over = stands.iter().filter(|(key, of)| **of == epoch && !kept.contains(key));
     over.map(|(key, _)| *key).collect()
+}
+
+/// Has each of these end, and be forgotten; those that failed, as the commands that ask for their end.
+fn end_each<K: Copy>(
+    all: Vec<K>,
+    mut end: impl FnMut(K) -> Result<(), Failure>,
+    mut forget: impl FnMut(&K),
+    command: impl Fn(K) -> Command,
+) -> Vec<(Command, Failure)> {
+    let mut failed = Vec::new();
+    for key in all {
+        match end(key) {
+            Ok(()) => forget(&key),
+            Err(reason) => failed.push((command(key), reason)),
+        }
+    }
+    failed
 }
 
 /// Tells what has ended, in parts. Ends that were used again meanwhile are one, which sent what all of them did.

@@ -13,16 +13,16 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use model::{Caps, NodeId};
+use model::NodeId;
 use protocol::Connection;
-use protocol::agent::{Capability, Command, Host, Report};
+use protocol::agent::{Capability, Host, Report};
 use units::{Span, Time};
 
-use crate::behind::Behind;
 use crate::context::Context;
 use crate::contradictions::Contradictions;
-use crate::failures::{Failures, Thing, caps_of, class_of, gap_of};
+use crate::failures::Failures;
 use crate::message::{ChannelId, Refusal};
+use crate::standing::{Held, Standing};
 use crate::view::{View, is_on_wires, is_unicast, numbered};
 
 use agent::Lease;
@@ -65,12 +65,10 @@ pub(crate) struct Agents {
     gone: BTreeMap<Time, BTreeSet<ChannelId>>,
     /// Names whose agent was replaced by a newer connection lately, and when last.
     replaced: BTreeMap<String, Time>,
-    /// Connections whose rates agents that are gone have left standing.
-    pub(crate) rates_behind: Behind<Connection>,
-    /// Windows, classes and gaps that they have.
-    pub(crate) things_behind: Behind<Thing, Command>,
+    /// Rates that stand, and what agents that are gone have left.
+    standing: Standing,
     /// Of agents that are not connected any more.
-    pub(crate) lost: Contradictions<64>,
+    lost: Contradictions<64>,
     /// Nodes for which one agent alone may act, and its name.
     bound: BTreeMap<String, String>,
 }
@@ -125,9 +123,8 @@ impl Agents {
         Ok(())
     }
 
-    /// An agent says that it holds nothing any more of what it was told: `unconfirm` hears of that. What another left
-    /// behind at its hosts is not its to lift.
-    pub(crate) fn let_go(&mut self, channel: ChannelId, mut unconfirm: impl FnMut(Connection)) {
+    /// An agent says that it holds nothing any more of what it was told.
+    pub(crate) fn let_go(&mut self, channel: ChannelId) {
         let Some(agent) = self.agents.get_mut(&channel) else {
             return;
         };
@@ -136,21 +133,13 @@ impl Agents {
         let failed: Vec<Connection> = agent.failures.connections().copied().collect();
         let granted = core::mem::take(&mut agent.grants).into_keys();
         for connection in granted.chain(told.map(|(_, connection, _)| connection)).chain(failed) {
-            if self.rates_behind.until(&connection).is_none() {
-                unconfirm(connection);
-            }
+            self.standing.release(&connection);
         }
-        agent.failures = Failures::default();
+        (agent.held, agent.failures) = (Held::default(), Failures::default());
     }
 
-    /// Forgets an agent. What it was told stands until its lease ends, or another says what stands:
-    /// [`Behind`]. `unconfirm` hears of what may be over already.
-    pub(crate) fn remove(
-        &mut self,
-        cx: &Context,
-        channel: ChannelId,
-        mut unconfirm: impl FnMut(Connection),
-    ) {
+    /// Forgets an agent. What it was told stands until its lease ends, or another says what stands.
+    pub(crate) fn remove(&mut self, cx: &Context, channel: ChannelId) {
         self.addressed.remove(&channel);
         let Some(agent) = self.agents.remove(&channel) else {
             return;
@@ -175,26 +164,19 @@ impl Agents {
         for (what, at) in agent.contradictions.seen(cx.now) {
             self.lost.note(at, format!("agent {}: {what}", agent.identity));
         }
-        let until = agent.sent.since + agent.sent.span;
+        let may_stand = cx.now.since(agent.renewed.since) <= agent.renewed.span;
+        let until = Some(agent.sent.since + agent.sent.span);
+        let (until, most) = (until.filter(|at| may_stand && *at > cx.now), cx.limits.flows);
         // What it was told to let go and has not confirmed is no longer among its grants.
         let let_go = agent.unconfirmed.iter().map(|(_, connection, _)| connection);
         let failed = agent.failures.connections();
-        let may_stand = cx.now.since(agent.renewed.since) <= agent.renewed.span;
         let limited = agent.grants.iter().filter(|(_, grant)| grant.rate.is_some());
         let limited = limited.map(|(connection, _)| connection);
         for connection in limited.chain(let_go).chain(failed) {
-            self.rates_behind.settle(connection);
-            if may_stand && until > cx.now && self.rates_behind.len() < cx.limits.flows {
-                self.rates_behind.insert(*connection, (), until);
-            } else {
-                unconfirm(*connection);
-            }
+            self.standing.leave(connection, until, most);
         }
-        for (thing, command) in agent.failures.may_stand() {
-            let stand = self.rates_behind.len() + self.things_behind.len();
-            if may_stand && until > cx.now && stand < cx.limits.flows {
-                self.things_behind.insert(thing, command, until);
-            }
+        for (thing, command) in agent.held.may_stand() {
+            self.standing.leave_thing(thing, command, until, most);
         }
     }
 
@@ -325,7 +307,7 @@ impl Agents {
             );
             return refuse("hosts", reason);
         }
-        if view.learnt + new > limits.hosts {
+        if view.learnt() + new > limits.hosts {
             return refuse("hosts", "too many hosts are known; declare them instead".into());
         }
         let (mut taken, mut replaced, mut before) = (Vec::new(), Vec::new(), Time::ZERO);
@@ -403,30 +385,24 @@ impl Agents {
         self.former.get(&node)
     }
 
-    /// The caps that an agent that is gone may have left where a node's interface leads.
-    pub(crate) fn window_behind(
-        &self,
-        now: Time,
-        node: &str,
-        interface: &str,
-        of: Option<Connection>,
-    ) -> Option<Caps> {
-        caps_of(self.things_behind.get(&Thing::Window(node.into(), interface.into(), of), now)?)
-    }
-
-    /// The least time between acknowledgements likewise.
-    pub(crate) fn gap_behind(&self, now: Time, node: &str, interface: &str) -> Option<Span> {
-        gap_of(self.things_behind.get(&Thing::Gap(node.into(), interface.into()), now)?)
-    }
-
-    /// The class of a connection likewise.
-    pub(crate) fn class_behind(&self, now: Time, connection: &Connection) -> Option<u8> {
-        class_of(self.things_behind.get(&Thing::Priority(*connection), now)?)
-    }
-
     /// All of those, by node.
     pub(crate) fn all_former(&self) -> impl Iterator<Item = (NodeId, &Former)> {
         self.former.iter().map(|(node, former)| (*node, former))
+    }
+
+    /// What stands, but for what each agent holds.
+    pub(crate) const fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// What is over by now of what agents have left is forgotten.
+    pub(crate) fn lapse(&mut self, now: Time) {
+        self.standing.lapse(now);
+    }
+
+    /// What agents said, and were refused, that are not connected any more.
+    pub(crate) const fn lost(&self) -> &Contradictions<64> {
+        &self.lost
     }
 
     /// Nodes are forgotten: their numbers may be given to others.
@@ -559,8 +535,7 @@ impl Agents {
     pub(crate) fn deadline(&self) -> Option<Time> {
         let renewal = self.renewals.first().map(|(at, _)| *at);
         let gone = self.gone.first_key_value().map(|(at, _)| *at);
-        let left = [self.rates_behind.first(), self.things_behind.first()];
-        [renewal, gone].into_iter().chain(left).flatten().min()
+        [renewal, gone, self.standing.deadline()].into_iter().flatten().min()
     }
 
     /// An agent has told of a connection that opened.
@@ -628,10 +603,12 @@ fn note_rival(
 
 #[cfg(test)]
 mod tests {
+    use protocol::agent::Command;
+    use units::Rate;
+
     use super::*;
     use crate::config::Config;
     use crate::desired::Grant;
-    use units::Rate;
 
     const CHANNEL: ChannelId = ChannelId(1);
 
@@ -655,7 +632,7 @@ mod tests {
         let mut agents = Agents::default();
         greet(&mut agents, &mut view, &cx, CHANNEL, "a").expect("it is new");
         agents.retell(CHANNEL, Everything::default(), &[], Vec::new());
-        let commands = agents.take_commands(&cx, CHANNEL, |_| {}).expect("it has said hello");
+        let commands = agents.take_commands(&cx, CHANNEL).expect("it has said hello");
         assert!(commands.complete && commands.sequence == 1 && commands.epoch == 4);
         let host = view.named("h").expect("it was learnt");
         (agents, view, cx, host)
@@ -679,17 +656,15 @@ mod tests {
         for mbps in [10, 10, 20] {
             assert!(agents.hold(host, connection(1), grant(mbps)));
         }
-        let commands = agents.take_commands(&cx, CHANNEL, |_| {}).expect("it has said hello");
+        let commands = agents.take_commands(&cx, CHANNEL).expect("it has said hello");
         assert_eq!(commands.commands.len(), 2, "the same is not told again");
-        let mut confirmed = Vec::new();
-        let mut applied = |agents: &mut Agents, epoch, sequence| {
-            agents.applied(&cx, CHANNEL, epoch, sequence, |c, rate| confirmed.push((c, rate)));
-            core::mem::take(&mut confirmed)
+        let applied = |agents: &mut Agents, epoch, sequence| {
+            agents.applied(&cx, CHANNEL, epoch, sequence);
+            agents.standing.rate(&connection(1))
         };
-        assert_eq!(applied(&mut agents, 3, 2), [], "of another epoch");
-        assert_eq!(applied(&mut agents, 4, 1), [], "of commands before");
-        let last = (connection(1), Some(Rate::from_mbps(20)));
-        assert_eq!(applied(&mut agents, 4, 2).last(), Some(&last));
+        assert_eq!(applied(&mut agents, 3, 2), None, "of another epoch");
+        assert_eq!(applied(&mut agents, 4, 1), None, "of commands before");
+        assert_eq!(applied(&mut agents, 4, 2), Some(Rate::from_mbps(20)));
         assert_eq!(agents.highest_epoch(), Some(("a", 0)), "an answer names none to believe");
     }
 
@@ -699,7 +674,7 @@ mod tests {
         assert!(greet(&mut agents, &mut view, &cx, ChannelId(2), "b").is_err());
         let replaced = greet(&mut agents, &mut view, &cx, ChannelId(3), "a").expect("the same");
         assert_eq!(replaced, [CHANNEL]);
-        agents.remove(&cx, CHANNEL, |_| {});
+        agents.remove(&cx, CHANNEL);
         assert!(agents.acts_for(ChannelId(3), host), "the old one takes nothing with it");
     }
 
@@ -708,18 +683,17 @@ mod tests {
         let (mut agents, _, cx, host) = one_agent();
         agents.hold(host, connection(1), grant(10));
         agents.hold(host, connection(2), grant(10));
-        agents.take_commands(&cx, CHANNEL, |_| {});
+        let sent = agents.take_commands(&cx, CHANNEL).expect("it has said hello");
+        agents.applied(&cx, CHANNEL, sent.epoch, sent.sequence);
         agents.hold(host, connection(2), Grant::default());
-        agents.remove(&cx, CHANNEL, |connection| panic!("{connection:?}: it may stand"));
+        agents.remove(&cx, CHANNEL);
         assert!(!agents.hold(host, connection(1), grant(10)), "nobody acts for the host");
         let until = Time::ZERO + cx.lease;
-        assert_eq!(
-            (agents.deadline(), agents.rates_behind.take(Time::ZERO)),
-            (Some(until), Vec::new())
-        );
-        let lost = agents.rates_behind.take(until);
-        assert_eq!(lost.len(), 2, "what it has let go is not certain either");
-        assert_eq!(agents.deadline(), None);
+        assert_eq!(agents.deadline(), Some(until));
+        agents.lapse(Time::ZERO);
+        assert_eq!(agents.standing.rates().count(), 2, "what it has let go may stand, too");
+        agents.lapse(until);
+        assert_eq!((agents.standing.rates().count(), agents.deadline()), (0, None));
     }
 
     /// Reports of failures are spared the limit of reports: no more of them than commands that may fail.
@@ -736,16 +710,16 @@ mod tests {
             for port in ports {
                 agents.hold(host, connection(port), grant(10));
             }
-            agents.take_commands(&cx, CHANNEL, |_| {}).expect("it has said hello").sequence
+            agents.take_commands(&cx, CHANNEL).expect("it has said hello").sequence
         };
         let sequence = send(&mut agents, [1, 2]);
         for left in [true, false] {
-            agents.failed(&cx, CHANNEL, (4, sequence), &command, "no", |_| {});
+            agents.failed(&cx, CHANNEL, (4, sequence), &command, "no");
             assert_eq!(awaits(&agents, sequence), left);
         }
         let sequence = send(&mut agents, [3, 4]);
         assert!(awaits(&agents, sequence));
-        agents.applied(&cx, CHANNEL, 4, sequence, |_, _| {});
+        agents.applied(&cx, CHANNEL, 4, sequence);
         assert!(!awaits(&agents, sequence), "what was carried out doesn't fail any more");
     }
 }

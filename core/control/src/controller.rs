@@ -1,11 +1,11 @@
 //! The controller: its rooms, and how inputs go through them.
 //!
 //! Each room owns its state and knows no other but by what it is given: the [`View`] of the network,
-//! the [`Registry`] of applications, the [`Decider`] (the policy), what is [`Desired`], the
-//! [`Agents`], the [`Switches`], the [`Rollout`] of forwarding and the [`Orders`] of operators. The controller carries
-//! what one says to the others: `announce` for applications, `reports` and `join` for agents, `sight` for what follows
-//! from what kernels see, `events` for switches, `operator` for operators; `decide` from there to the policy and down to
-//! the actuators; `explain` reads the rooms for people.
+//! the [`Registry`] of applications, the [`Decider`] (the policy), what is [`Desired`], the [`Pairs`] of hosts, the
+//! [`Traffic`] of links, the [`Agents`], the [`Switches`], the [`Rollout`] of forwarding and the [`Orders`] of operators.
+//! The controller carries what one says to the others: `announce` for applications, `reports` and `join` for agents,
+//! `sight` for what follows from what kernels see, `events` for switches, `operator` for operators; `decide` from there to
+//! the policy and down to the actuators; `explain` reads the rooms for people.
 
 mod announce;
 mod decide;
@@ -24,7 +24,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use model::{Declared, JobId, Measured, NodeId, Observation, Terms};
+use model::{Declared, FlowId, JobId, Measured, NodeId, Observation, Terms};
 use policy::Policy;
 use units::{Span, Time};
 
@@ -41,9 +41,10 @@ use crate::fabric::switches::Switches;
 use crate::judged::Judged;
 use crate::message::{Closing, Input, Output, Refusal};
 use crate::orders::Orders;
+use crate::pairs::Pairs;
 use crate::status::Counters;
+use crate::traffic::Traffic;
 use crate::view::View;
-use crate::waste::Traffic;
 
 /// The controller.
 pub struct Controller {
@@ -55,6 +56,7 @@ pub struct Controller {
     registry: Registry,
     decider: Decider,
     desired: Desired,
+    pairs: Pairs,
     /// What goes over links, as far as agents tell.
     traffic: Traffic,
     agents: Agents,
@@ -112,6 +114,7 @@ impl Controller {
             registry: Registry::new(tenants),
             decider: Decider::new(config.policy_name, config.policy),
             desired: Desired::default(),
+            pairs: Pairs::default(),
             traffic: Traffic::default(),
             agents: Agents::new(config.acting),
             switches: Switches::new(&context, capping.map(|switch| switch.node).collect()),
@@ -120,6 +123,30 @@ impl Controller {
             corrections: BTreeMap::new(),
             closing: Vec::new(),
         })
+    }
+
+    /// Ends a turn at `now`: what is due is done, and what follows from all that was observed since the last one ended
+    /// is decided and appended to `out`. A recording has an [`Input::Tick`] for it.
+    pub fn end_turn(&mut self, now: Time, out: &mut Vec<Output>) {
+        // A tick is never refused.
+        let _ = self.observe(now, Input::Tick);
+        self.decide(out);
+    }
+
+    /// Takes in one thing and decides at once: for worlds and tests, where a turn is one input. What is due waits for
+    /// an [`Input::Tick`] at the [`Controller::deadline`].
+    ///
+    /// # Errors
+    /// As [`Controller::observe`]; what follows is decided all the same.
+    pub fn step(
+        &mut self,
+        now: Time,
+        input: Input<'_>,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Refusal> {
+        let done = self.observe(now, input);
+        self.decide(out);
+        done
     }
 
     /// Takes in one thing that happened at `now`. Time that goes backwards is taken to stand still.
@@ -161,14 +188,14 @@ impl Controller {
             Input::AgentGone(channel) => self.lose_agent(channel),
             Input::Ordered { act, again } => {
                 self.handle_order(act, again)?;
-                self.orders.since = self.context.now;
+                self.orders.note(self.context.now);
             }
             Input::Tick => self.pass_time(),
         }
         Ok(())
     }
 
-    /// When to observe [`Input::Tick`] and decide although nothing happened. It may be now: policies
+    /// When to end a turn, or step with [`Input::Tick`], although nothing happened. It may be now: policies
     /// that divide links anew after every change ask for it so, and decide once about all that was
     /// observed before the tick.
     pub fn deadline(&self) -> Option<Time> {
@@ -200,7 +227,7 @@ impl Controller {
         }
         // Whoever reads a configuration checks it.
         if let Some(tenants) = change.tenants.and_then(|all| Tenants::new(&all).ok()) {
-            self.registry.tenants = tenants;
+            self.registry.set_tenants(tenants);
             self.identify_all();
         }
         if let Some(acting) = change.acting {
@@ -218,7 +245,7 @@ impl Controller {
 
     /// What has happened since the beginning.
     pub fn counters(&self) -> Counters {
-        let of_switches = &self.switches.counters;
+        let of_switches = self.switches.counters();
         Counters {
             packets_in: of_switches.packets_in,
             packets_refused: of_switches.packets_refused,
@@ -254,11 +281,50 @@ impl Controller {
         Some(self.agents.epoch_of_most()).filter(|epoch| *epoch > self.context.epoch)
     }
 
-    /// Tells the policy.
+    /// Tells the policy. All that it hears goes this way, but [states of links](Decider::tell_link).
     fn tell(&mut self, observation: impl Into<Observation>) {
-        if let Some(observation) = self.without_drained(observation.into()) {
-            self.decider.tell(self.context.now, &self.view.network, observation);
+        if let Some(observation) = self.as_told(observation.into()) {
+            self.decider.tell(self.context.now, self.view.network(), &observation);
         }
+    }
+
+    /// What the policy is told of an observation: it doesn't hear of hosts that are drained, nor of flows that are
+    /// parked.
+    fn as_told(&self, mut observation: Observation) -> Option<Observation> {
+        if !self.orders.drains() && !self.registry.parks() {
+            return Some(observation);
+        }
+        let of_flow = |id: FlowId| {
+            self.registry
+                .flow(id)
+                .is_some_and(|flow| flow.is_parked() || self.is_drained(flow.ends))
+        };
+        let is_untold = match &mut observation {
+            Observation::Declared(Declared::FlowRequest { flow, .. })
+            | Observation::Measured(Measured::Opened { flow, .. }) => of_flow(*flow),
+            Observation::Measured(
+                Measured::Offered { src, dst, .. }
+                | Measured::Queued { src, dst, .. }
+                | Measured::Drained { src, dst },
+            ) => self.is_drained((*src, *dst)),
+            Observation::Declared(Declared::FlowComplete { flow, .. })
+            | Observation::Measured(Measured::Closed { flow }) => of_flow(*flow),
+            Observation::Declared(Declared::Streams(samples))
+            | Observation::Measured(Measured::Streams(samples)) => {
+                samples.retain(|sample| !of_flow(sample.flow));
+                samples.is_empty()
+            }
+            Observation::Measured(Measured::Carried { flows } | Measured::Delivered(flows)) => {
+                flows.retain(|(flow, _)| !of_flow(*flow));
+                flows.is_empty()
+            }
+            Observation::Measured(Measured::RoundTrips(flows)) => {
+                flows.retain(|(flow, _)| !of_flow(*flow));
+                flows.is_empty()
+            }
+            _ => false,
+        };
+        (!is_untold).then_some(observation)
     }
 
     fn discovery(&mut self) -> Discovery<'_> {
@@ -288,10 +354,7 @@ impl Controller {
         }
         self.forget_named();
         self.agents.renew(now);
-        for connection in self.agents.rates_behind.take(now) {
-            self.desired.confirm(connection, None);
-        }
-        self.agents.things_behind.take(now);
+        self.agents.lapse(now);
         self.forget_untold();
         self.tell_corrections();
         // Last, for the policy has then been told all that has come up before.
@@ -307,13 +370,14 @@ impl Controller {
         for id in &flows {
             self.free(*id);
         }
-        for (link, flow) in self.desired.take_all_windows() {
+        let (windows, gaps) = self.desired.take_all();
+        for (link, flow) in windows {
             self.cap_window(link, flow, None);
         }
-        for link in self.desired.take_all_gaps() {
+        for link in gaps {
             self.space(link, None);
         }
-        self.desired.clear_pairs();
+        self.pairs.clear();
         for id in self.registry.jobs_by_age() {
             let Some(job) = self.registry.job(id) else {
                 continue;

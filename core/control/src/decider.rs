@@ -3,13 +3,13 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 
-use model::{Directives, FlowId, Network, Observation};
+use model::{Directives, FlowId, LinkId, Measured, Network, Observation};
 use policy::{Account, Policy, Watch};
 use units::{Span, Time};
 
 /// The policy and its name.
 pub(crate) struct Decider {
-    pub(crate) name: String,
+    name: String,
     policy: Box<dyn Policy + Send>,
 }
 
@@ -18,14 +18,20 @@ impl Decider {
         Self { name, policy }
     }
 
+    /// What the policy is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Tells the policy.
-    pub(crate) fn tell(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: impl Into<Observation>,
-    ) {
-        self.policy.observe(now, network, &observation.into());
+    pub(crate) fn tell(&mut self, now: Time, network: &Network, observation: &Observation) {
+        self.policy.observe(now, network, observation);
+    }
+
+    /// Tells the policy that a link is up, or down, before the next one changes. It hears of all links, whatever is
+    /// drained.
+    pub(crate) fn tell_link(&mut self, now: Time, network: &Network, link: LinkId, up: bool) {
+        self.tell(now, network, &Observation::Measured(Measured::LinkState { link, up }));
     }
 
     /// What follows from all that the policy was told since it decided last.

@@ -1,89 +1,18 @@
-//! What agents were told and could not do, until a later command for the same thing succeeds, and which windows,
-//! classes and gaps stand meanwhile.
+//! What agents were told and could not do, until a later command for the same thing succeeds.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem::discriminant;
 
-use model::{Caps, NodeId};
 use protocol::Connection;
 use protocol::agent::Command;
-use units::{Rate, Span};
 
-use crate::view::View;
+use crate::thing::Thing;
 
 /// Most characters of a reason that are kept.
 const REASON: usize = 200;
-
-/// What a command is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Thing {
-    Rate(Connection),
-    Priority(Connection),
-    Window(String, String, Option<Connection>),
-    Gap(String, String),
-    Watch(String, String),
-    Samples,
-    Counters,
-    Processes,
-}
-
-impl Thing {
-    fn of(command: &Command) -> Self {
-        match command {
-            Command::Pace { connection, .. } => Self::Rate(*connection),
-            Command::Prioritize { connection, .. } => Self::Priority(*connection),
-            Command::Window { node, interface, connection, .. }
-            | Command::Prepare { node, interface, connection, .. } => {
-                Self::Window(node.clone(), interface.clone(), *connection)
-            }
-            Command::Space { node, interface, .. } => Self::Gap(node.clone(), interface.clone()),
-            Command::Watch { node, interface, .. } => Self::Watch(node.clone(), interface.clone()),
-            Command::Sample { .. } => Self::Samples,
-            Command::Count { .. } => Self::Counters,
-            Command::Identify { .. } => Self::Processes,
-        }
-    }
-
-    /// The host or switch where it stands.
-    pub(crate) fn place(&self, view: &View) -> Option<NodeId> {
-        match self {
-            Self::Rate(connection) | Self::Priority(connection) => {
-                view.host_at(connection.source.ip())
-            }
-            Self::Window(node, ..) | Self::Gap(node, _) | Self::Watch(node, _) => view.named(node),
-            Self::Samples | Self::Counters | Self::Processes => None,
-        }
-    }
-
-    /// Whether what stands of it is kept here, not in what is confirmed of connections' rates; what is neither is asked for
-    /// and doesn't stand.
-    const fn is_kept_here(&self) -> bool {
-        match self {
-            Self::Priority(_) | Self::Window(..) | Self::Gap(..) => true,
-            Self::Rate(_) | Self::Watch(..) | Self::Samples | Self::Counters | Self::Processes => {
-                false
-            }
-        }
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Self::Rate(connection) => format!("the rate of {}", connection.source),
-            Self::Priority(connection) => format!("the priority of {}", connection.source),
-            Self::Window(node, interface, _) => format!("a window at {node} {interface}"),
-            Self::Gap(node, interface) => {
-                format!("the spacing of acknowledgements at {node} {interface}")
-            }
-            Self::Watch(node, interface) => format!("watching {node} {interface}"),
-            Self::Samples => "samples of connections".into(),
-            Self::Counters => "counters of interfaces".into(),
-            Self::Processes => "looking for processes".into(),
-        }
-    }
-}
 
 struct Failure {
     command: Command,
@@ -95,48 +24,6 @@ struct Failure {
     retried: Option<u64>,
 }
 
-/// The command that ends what another asks for of a window, a class or a gap.
-fn end_of(command: &Command) -> Command {
-    match command.clone() {
-        Command::Prioritize { connection, .. } => Command::Prioritize { connection, priority: 0 },
-        Command::Window { node, interface, connection, .. }
-        | Command::Prepare { node, interface, connection, .. } => {
-            Command::Window { node, interface, connection, cap: None }
-        }
-        Command::Space { node, interface, .. } => Command::Space { node, interface, gap_ns: None },
-        other @ (Command::Pace { .. }
-        | Command::Watch { .. }
-        | Command::Sample { .. }
-        | Command::Count { .. }
-        | Command::Identify { .. }) => other,
-    }
-}
-
-/// The class that a command asks for.
-pub(crate) fn class_of(command: &Command) -> Option<u8> {
-    match command {
-        Command::Prioritize { priority, .. } => Some(*priority),
-        _ => None,
-    }
-}
-
-/// The least time between acknowledgements that a command asks for.
-pub(crate) fn gap_of(command: &Command) -> Option<Span> {
-    match command {
-        Command::Space { gap_ns, .. } => *gap_ns,
-        _ => None,
-    }
-}
-
-/// The caps that a command asks for.
-pub(crate) fn caps_of(command: &Command) -> Option<Caps> {
-    match command {
-        Command::Window { cap, .. } => cap.map(Caps::from),
-        Command::Prepare { caps, .. } => Some(*caps),
-        _ => None,
-    }
-}
-
 /// The failures of an agent.
 #[derive(Default)]
 pub(crate) struct Failures {
@@ -146,46 +33,17 @@ pub(crate) struct Failures {
     latest: BTreeMap<Thing, u64>,
     /// The number of the last commands of which more failed than are kept.
     pub(crate) dropped: u64,
-    /// The windows, classes and gaps that stand, as the agent has confirmed.
-    stands: BTreeMap<Thing, Command>,
-    /// Commands for windows, classes and gaps that are not confirmed.
-    unconfirmed: VecDeque<(u64, Command)>,
 }
 
 impl Failures {
-    /// All is told anew with commands of this number: what failed before is over, and what stands ends if it isn't
-    /// among them.
-    pub(crate) fn begin_anew(&mut self, sequence: u64) {
-        self.things.clear();
-        self.latest.clear();
-        self.dropped = 0;
-        let sent = self.unconfirmed.iter().map(|(_, command)| command);
-        let all: BTreeMap<Thing, Command> =
-            self.stands.values().chain(sent).map(|of| (Thing::of(of), end_of(of))).collect();
-        self.unconfirmed.extend(all.into_values().map(|end| (sequence, end)));
-    }
-
-    /// Keeps no more than `most` commands that are not confirmed: the newest for each thing, those sent last first.
-    /// What stands of the others isn't known any more.
-    pub(crate) fn bound(&mut self, most: usize) {
-        if self.unconfirmed.len() <= most {
-            return;
-        }
-        let mut seen = BTreeSet::new();
-        let mut newest: Vec<_> = self.unconfirmed.drain(..).rev().collect();
-        newest.retain(|(_, command)| seen.insert(Thing::of(command)));
-        for (_, command) in newest.drain(newest.len().min(most / 2)..) {
-            self.stands.remove(&Thing::of(&command));
-        }
-        self.unconfirmed.extend(newest.into_iter().rev());
+    /// All is told anew: what failed before is over.
+    pub(crate) fn begin_anew(&mut self) {
+        *self = Self::default();
     }
 
     /// A command is sent with this number.
     pub(crate) fn sent(&mut self, command: &Command, sequence: u64) {
         let is_granted = matches!(command, Command::Pace { .. } | Command::Prioritize { .. });
-        if Thing::of(command).is_kept_here() {
-            self.unconfirmed.push_back((sequence, command.clone()));
-        }
         if self.things.is_empty() && is_granted {
             return;
         }
@@ -220,88 +78,22 @@ impl Failures {
 
     /// Commands up to this number were carried out, but for those that failed.
     pub(crate) fn applied(&mut self, sequence: u64) {
-        while let Some((number, command)) =
-            self.unconfirmed.pop_front_if(|(number, _)| *number <= sequence)
-        {
-            let thing = Thing::of(&command);
-            let failed = self.things.get(&thing).is_some_and(|failure| failure.sequence == number);
-            if failed || number <= self.dropped {
-                continue;
-            }
-            self.over(&thing, number);
-            if command.ends() {
-                self.stands.remove(&thing);
-            } else {
-                self.stands.insert(thing, command);
-            }
-        }
         self.things.retain(|_, failure| failure.retried.is_none_or(|number| number > sequence));
         self.latest.retain(|_, number| *number > sequence);
     }
 
-    /// The rate of a connection was set, or ended, with commands of this number.
-    pub(crate) fn rate_applied(&mut self, connection: &Connection, sequence: u64) {
-        if !self.things.is_empty() {
-            self.over(&Thing::Rate(*connection), sequence);
+    /// Whether the command of this number for a thing succeeded: then what failed of it before is over. Of commands with
+    /// failures that are not kept nothing is certain.
+    pub(crate) fn succeeded(&mut self, thing: &Thing, sequence: u64) -> bool {
+        if sequence <= self.dropped {
+            return false;
         }
-    }
-
-    /// A command of this number for a thing succeeded: what failed of it before is over.
-    fn over(&mut self, thing: &Thing, sequence: u64) {
-        if self.things.get(thing).is_some_and(|failure| failure.sequence < sequence) {
-            self.things.remove(thing);
+        match self.things.get(thing).map(|failure| failure.sequence) {
+            Some(failed) if failed == sequence => return false,
+            Some(failed) if failed < sequence => drop(self.things.remove(thing)),
+            _ => {}
         }
-    }
-
-    /// A command of those that were all there are failed: what stood before has ended, unless that failed.
-    pub(crate) fn ended(&mut self, command: &Command) {
-        if !command.ends() {
-            self.stands.remove(&Thing::of(command));
-        }
-    }
-
-    /// The caps that stand of the windows of a connection, or of all, where a node's interface leads.
-    pub(crate) fn standing_window(
-        &self,
-        node: &str,
-        interface: &str,
-        connection: Option<Connection>,
-    ) -> Option<Caps> {
-        caps_of(self.stands.get(&Thing::Window(node.into(), interface.into(), connection))?)
-    }
-
-    /// The least time between acknowledgements that stands where a node's interface leads.
-    pub(crate) fn standing_gap(&self, node: &str, interface: &str) -> Option<Span> {
-        gap_of(self.stands.get(&Thing::Gap(node.into(), interface.into()))?)
-    }
-
-    /// The class that stands of a connection.
-    pub(crate) fn standing_class(&self, connection: &Connection) -> Option<u8> {
-        class_of(self.stands.get(&Thing::Priority(*connection))?)
-    }
-
-    /// The windows, classes and gaps that may stand: what is confirmed, and what was sent last.
-    pub(crate) fn may_stand(self) -> BTreeMap<Thing, Command> {
-        let mut all = self.stands;
-        let sent = self.unconfirmed.into_iter().map(|(_, command)| command);
-        all.extend(sent.filter(|of| !of.ends()).map(|of| (Thing::of(&of), of)));
-        all
-    }
-
-    /// How many windows, classes and gaps stand.
-    pub(crate) fn standing(&self) -> usize {
-        self.stands.len()
-    }
-
-    /// Whether the rate that a connection was given with commands of this number was not set, or may
-    /// not have been.
-    pub(crate) fn missed(&self, connection: &Connection, sequence: u64) -> bool {
-        sequence <= self.dropped
-            || !self.things.is_empty()
-                && self
-                    .things
-                    .get(&Thing::Rate(*connection))
-                    .is_some_and(|f| f.sequence == sequence)
+        true
     }
 
     /// Why a connection doesn't have its rate.
@@ -369,8 +161,8 @@ impl Failures {
         self.things.get(&Thing::Rate(*connection)).is_some_and(|failure| failure.command.ends())
     }
 
-    /// A sentence about the first of each kind. `rate` tells the rate of a connection that stands.
-    pub(crate) fn summaries(&self, rate: impl Fn(&Connection) -> Option<Rate>) -> Vec<String> {
+    /// A sentence about the first of each kind. `stands` says what stands of a thing, in words.
+    pub(crate) fn summaries(&self, stands: impl Fn(&Thing) -> Option<String>) -> Vec<String> {
         let mut all: Vec<(&Thing, &Failure, usize)> = Vec::new();
         for (thing, failure) in &self.things {
             // Those of a kind follow each other.
@@ -381,22 +173,11 @@ impl Failures {
         }
         let sentence = |(thing, failure, more): (&Thing, &Failure, usize)| {
             let (name, reason) = (thing.name(), &failure.reason);
-            let stands = match thing {
-                Thing::Rate(connection) => rate(connection).map(|rate| format!("{rate}")),
-                thing => self.stands.get(thing).and_then(|command| match command {
-                    Command::Prioritize { priority, .. } => Some(format!("class {priority}")),
-                    Command::Space { gap_ns, .. } => gap_ns.map(|gap| format!("{gap}")),
-                    command => caps_of(command).map(|caps| match caps.constant() {
-                        Some(cap) => format!("{}", cap.bytes),
-                        None => "prepared".into(),
-                    }),
-                }),
-            };
             let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
             if let Thing::Samples | Thing::Counters = thing {
                 return format!("{name} can't be had, and are tried again: {reason}");
             }
-            match stands {
+            match stands(thing) {
                 Some(stands) if failure.command.ends() => format!(
                     "{name} still stands ({stands}), and is renewed with the lease; its end failed and is tried \
                      again: {reason}{more}"
@@ -416,6 +197,8 @@ impl Failures {
 
 #[cfg(test)]
 mod tests {
+    use units::Rate;
+
     use super::*;
 
     #[test]
@@ -430,8 +213,9 @@ mod tests {
             failures.failed(&command, 3, "no", 1);
         }
         for port in 1..=3 {
-            assert!(failures.missed(&connection(port), 3), "{port}");
-            assert!(!failures.missed(&connection(port), 4), "{port}");
+            let rate = Thing::Rate(connection(port));
+            assert!(!failures.succeeded(&rate, 3), "{port}");
+            assert!(failures.succeeded(&rate, 4), "{port}");
         }
     }
 

@@ -30,9 +30,13 @@ mod gauge;
 mod judged;
 mod message;
 mod orders;
+mod pairs;
 pub mod record;
 mod replay;
+mod standing;
 mod status;
+mod thing;
+mod traffic;
 mod view;
 mod waste;
 

@@ -6,7 +6,7 @@ use core::fmt;
 
 use openflow::Closed;
 use protocol::agent::{Commands, Report};
-use protocol::application::{Declaration, Outcome, RefusedDeclaration};
+use protocol::application::{Declaration, Outcome, Problem};
 use protocol::operator::Act;
 
 /// A connection between the controller and a switch or an agent, numbered by the controller's owner.
@@ -60,7 +60,8 @@ pub enum Input<'a> {
         /// It was ordered before this controller began, and stands.
         again: bool,
     },
-    /// Nothing but time has passed.
+    /// Time has passed: what is due is done. In a recording a turn ends with it:
+    /// [`Controller::end_turn`](crate::Controller::end_turn).
     Tick,
 }
 
@@ -180,8 +181,7 @@ pub fn note(outcome: &mut Outcome, index: u64, became: Result<(), Refusal>) -> b
             return false;
         }
         Err(Refusal { field, reason, busy: later }) => {
-            let field = field.into();
-            outcome.refused.push(RefusedDeclaration { index, field, reason, later });
+            outcome.refuse(index, Problem { field: field.into(), reason }, later);
         }
     }
     true

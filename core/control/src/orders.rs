@@ -18,8 +18,8 @@ const MOST: usize = 1_000;
 #[derive(Default)]
 pub(crate) struct Orders {
     /// When the last order came.
-    pub(crate) since: Time,
-    pub(crate) frozen: Option<Act>,
+    since: Time,
+    frozen: Option<Act>,
     blocked: BTreeMap<String, Act>,
     /// By the names of hosts: one that was learnt has another number after a restart, or none yet.
     drained: BTreeMap<String, Act>,
@@ -28,6 +28,31 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
+    /// An order is carried out now.
+    pub(crate) fn note(&mut self, now: Time) {
+        self.since = now;
+    }
+
+    /// When the last order came.
+    pub(crate) const fn since(&self) -> Time {
+        self.since
+    }
+
+    /// Decisions are frozen.
+    pub(crate) fn freeze(&mut self, act: &Act) {
+        self.frozen = Some(act.clone());
+    }
+
+    pub(crate) fn thaw(&mut self) -> Result<(), Refusal> {
+        let reason = String::from("nothing is frozen");
+        self.frozen.take().map(drop).ok_or(Refusal { field: "type", reason, busy: false })
+    }
+
+    /// The order that freezes decisions.
+    pub(crate) const fn frozen(&self) -> Option<&Act> {
+        self.frozen.as_ref()
+    }
+
     /// An application is blocked.
     pub(crate) fn block(&mut self, application: &str, act: &Act) {
         self.blocked.insert(application.into(), act.clone());

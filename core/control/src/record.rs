@@ -55,7 +55,7 @@ pub enum Content {
     Continued(Continuation),
     /// The configuration was read again.
     Changed(Configuration),
-    /// An input. The controller decided after each [`Input::Tick`].
+    /// An input. Each [`Input::Tick`] is the end of a turn: [`Controller::end_turn`](crate::Controller::end_turn).
     Input(OwnedInput),
     /// The digest of all that was recorded and decided so far.
     Digest(Digest),

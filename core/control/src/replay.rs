@@ -70,8 +70,8 @@ pub struct Replay {
     pub digest: String,
 }
 
-/// Replays a recording: puts its inputs into a controller as its owner did, which has it decide after
-/// each tick and each change of its configuration. `records` are those of all parts, without the
+/// Replays a recording: puts its inputs into a controller as its owner did, whose turn ends with each tick, and who has
+/// it decide after each change of its configuration. `records` are those of all parts, without the
 /// beginnings of later ones. `tell` is called with every record, what was decided then, and how the
 /// controller answers after it. Where a later record can't be read, the replay ends before it and says so.
 ///
@@ -133,7 +133,7 @@ pub fn replay<E: Display>(
         let at = record.at;
         replay.lasted_ns = at.since(*begun);
         written.clear();
-        let decides = match &record.content {
+        match &record.content {
             Content::Started(..) | Content::Continued(..) => {
                 return Err("the recording begins a second time".into());
             }
@@ -141,15 +141,17 @@ pub fn replay<E: Display>(
                 record::write_changed(at, configuration, &mut written).map_err(too_long)?;
                 digest.add_record(&written);
                 controller.reconfigure(at, configure.change(configuration)?);
-                true
+                controller.decide(&mut out);
             }
             Content::Input(input) => {
                 let input = input.as_input();
                 record::write_input(at, &input, &mut written).map_err(too_long)?;
                 digest.add_record(&written);
                 replay.inputs += 1;
-                replay.refused += u64::from(controller.observe(at, input).is_err());
-                input == Input::Tick
+                match input {
+                    Input::Tick => controller.end_turn(at, &mut out),
+                    input => replay.refused += u64::from(controller.observe(at, input).is_err()),
+                }
             }
             Content::Digest(then) => {
                 replay.digests += 1;
@@ -164,15 +166,8 @@ pub fn replay<E: Display>(
                     replay.verified_ns = replay.lasted_ns;
                     verified = digest;
                 }
-                false
             }
-            Content::Ended => {
-                replay.ended = true;
-                false
-            }
-        };
-        if decides {
-            controller.decide(&mut out);
+            Content::Ended => replay.ended = true,
         }
         digest.add_outputs(&out, controller.judged());
         tell(&record, &out, &controller.at(at));

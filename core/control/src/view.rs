@@ -8,9 +8,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
-use model::{Buffer, FlowId, LinkId, LinkSpec, Network, NodeId, NodeKind};
+use model::{Buffer, FlowId, LinkId, LinkSpec, Network, NodeId, NodeKind, Severity};
 use protocol::Connection;
-use units::{Rate, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
 use crate::config::{Config, ConfigError, Limits};
 use crate::contradictions::Contradictions;
@@ -56,7 +56,7 @@ pub(crate) enum Welcome {
 
 /// The network and its names.
 pub(crate) struct View {
-    pub(crate) network: Network,
+    network: Network,
     names: BTreeMap<String, NodeId>,
     /// By the address's number.
     addresses: Addresses,
@@ -68,9 +68,9 @@ pub(crate) struct View {
     ports: BTreeMap<(NodeId, u32), LinkId>,
     interfaces: BTreeMap<(NodeId, String), LinkId>,
     /// By [`LinkId`].
-    pub(crate) links: Vec<LinkView>,
+    links: Vec<LinkView>,
     /// Hosts that were learnt.
-    pub(crate) learnt: usize,
+    learnt: usize,
     /// How many nodes the configuration names; they come first.
     declared: usize,
     /// Switches that were learnt.
@@ -88,7 +88,7 @@ pub(crate) struct View {
     /// Nodes that were such hosts, or switches that nobody declared, and are nobody now.
     vacant: Vec<NodeId>,
     /// Of what was seen in the network.
-    pub(crate) contradictions: Contradictions<1000>,
+    contradictions: Contradictions<1000>,
 }
 
 /// What is known of a link beside its capacity.
@@ -223,6 +223,36 @@ impl View {
             known.interface.clone_from(&port.interface);
         }
         Ok(view)
+    }
+
+    /// The network, by numbers.
+    pub(crate) const fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// What is known of a link.
+    pub(crate) fn link(&self, link: LinkId) -> &LinkView {
+        &self.links[link.index()]
+    }
+
+    /// The same of all, by [`LinkId`].
+    pub(crate) fn links(&self) -> &[LinkView] {
+        &self.links
+    }
+
+    /// How many hosts were learnt.
+    pub(crate) const fn learnt(&self) -> usize {
+        self.learnt
+    }
+
+    /// What was seen in the network that contradicts what is known.
+    pub(crate) const fn contradictions(&self) -> &Contradictions<1000> {
+        &self.contradictions
+    }
+
+    /// Something was seen that contradicts what is known.
+    pub(crate) fn contradict(&mut self, now: Time, what: String) {
+        self.contradictions.note(now, what);
     }
 
     pub(crate) fn node_name(&self, node: NodeId) -> &str {
@@ -617,6 +647,59 @@ impl View {
             self.forget_shown(*host, *what);
         }
         !over.is_empty()
+    }
+
+    /// A probe or a host is seen on a link now.
+    pub(crate) fn note_seen(&mut self, now: Time, link: LinkId) {
+        self.links[link.index()].seen = Some(now);
+    }
+
+    /// The port of a link says that it is up, or down.
+    pub(crate) fn set_port_up(&mut self, link: LinkId, up: bool) {
+        self.links[link.index()].port_down = !up;
+    }
+
+    /// A link that was discovered isn't seen any more.
+    pub(crate) fn lose(&mut self, link: LinkId) {
+        self.links[link.index()].lost = true;
+    }
+
+    /// It is seen again; whether it was lost.
+    pub(crate) fn regain(&mut self, link: LinkId) -> bool {
+        core::mem::take(&mut self.links[link.index()].lost)
+    }
+
+    /// The queue of a link is said to be so congested, by an agent or by the switch itself.
+    pub(crate) fn note_congestion(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        (severity, queue_bytes): (Severity, Bytes),
+        told_by: Option<ChannelId>,
+    ) {
+        let known = &mut self.links[link.index()];
+        let notices = 1 + known.congested.map_or(0, |before| before.notices);
+        known.congested = Some(CongestionStatus { at_ns: now, severity, queue_bytes, notices });
+        known.told_by = told_by;
+    }
+
+    /// An agent is gone: a link's queue that it told of counts as recovered. Whether that is new.
+    pub(crate) fn forget_congestion(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        told_by: ChannelId,
+    ) -> bool {
+        let known = &mut self.links[link.index()];
+        if known.told_by.take_if(|by| *by == told_by).is_none() {
+            return false;
+        }
+        let said = known.congested.as_mut().filter(|said| said.severity > Severity::Recovered);
+        let Some(said) = said else {
+            return false;
+        };
+        (said.at_ns, said.severity, said.queue_bytes) = (now, Severity::Recovered, Bytes::ZERO);
+        true
     }
 
     /// Brings the network in line with what is known of a link. Its new state if it has changed.

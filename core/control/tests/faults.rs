@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::random::Stream;
-use in_memory::{End, Host, SECOND, Shape, address, connection, port, segment, step};
+use in_memory::{End, Host, SECOND, Shape, address, connection, port, segment};
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{Config as SessionConfig, Event, PortNo, Session, Side};
 use protocol::agent::{Command, Commands, Report};
@@ -162,9 +162,9 @@ impl World {
             return;
         };
         let mut out = Vec::new();
-        let _ = step(controller, self.now, input, &mut out);
+        let _ = controller.step(self.now, input, &mut out);
         while controller.deadline().is_some_and(|at| at <= self.now) {
-            step(controller, self.now, Input::Tick, &mut out).unwrap();
+            controller.step(self.now, Input::Tick, &mut out).unwrap();
         }
         self.digest.add_outputs(&out, controller.judged());
         self.want();

@@ -9,7 +9,7 @@ mod in_memory;
 
 use std::process::Command;
 
-use in_memory::{SECOND, Shape, address, connection, step};
+use in_memory::{SECOND, Shape, address, connection};
 use policy::{Messages, Parameters};
 use protocol::agent::{Capability, ConnectionReport, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
@@ -60,7 +60,7 @@ impl Bench {
     }
 
     fn setup(&mut self, input: Input<'_>) {
-        step(&mut self.controller, self.now, input, &mut self.out).unwrap();
+        self.controller.step(self.now, input, &mut self.out).unwrap();
         self.out.clear();
     }
 
@@ -86,8 +86,7 @@ impl Bench {
             for input in inputs {
                 controller.observe(*now, *input).unwrap();
             }
-            controller.observe(*now, Input::Tick).unwrap();
-            controller.decide(out);
+            controller.end_turn(*now, out);
         });
     }
 
@@ -312,8 +311,7 @@ const KINDS: &[Kind] = &[
                 // As many are refused as have no room.
                 let _ = controller.observe(*now, Input::Declared { application: "a", declaration });
             }
-            controller.observe(*now, Input::Tick).unwrap();
-            controller.decide(out);
+            controller.end_turn(*now, out);
         });
     }),
     ("flow_complete, of what many joined", |bench, n| {

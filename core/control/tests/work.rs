@@ -4,7 +4,7 @@
 mod in_memory;
 
 use in_memory::connection;
-use in_memory::{Shape, address, even, step};
+use in_memory::{Shape, address, even};
 use policy::{Messages, Parameters};
 use protocol::Processes;
 use protocol::agent::{Capability, Host, Report};
@@ -30,7 +30,7 @@ fn a_hello_costs_what_each_of_its_hosts_does() {
         let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
         let connected = Input::AgentConnected { channel, identity: "agent" };
         for input in [connected, Input::Reported(channel, &hello)] {
-            step(&mut controller, Time::ZERO, input, &mut out).unwrap();
+            controller.step(Time::ZERO, input, &mut out).unwrap();
         }
         assert_eq!(controller.at(Time::ZERO).status().agents[0].hosts.len(), count as usize);
     });
@@ -57,7 +57,7 @@ fn an_agent_that_comes_and_goes_costs_the_same_whatever_is_declared() {
                 Input::Reported(channel, &hello),
                 Input::AgentGone(channel),
             ] {
-                step(&mut controller, Time::ZERO, input, &mut out).unwrap();
+                controller.step(Time::ZERO, input, &mut out).unwrap();
             }
             out.clear();
         }
@@ -66,7 +66,7 @@ fn an_agent_that_comes_and_goes_costs_the_same_whatever_is_declared() {
 
 fn declare(controller: &mut Controller, application: &str, declaration: &Declaration) -> bool {
     let input = Input::Declared { application, declaration };
-    step(controller, Time::ZERO, input, &mut Vec::new()).is_ok()
+    controller.step(Time::ZERO, input, &mut Vec::new()).is_ok()
 }
 
 fn controller(policy: &str, memory: u64) -> Controller {
@@ -82,7 +82,7 @@ fn controller(policy: &str, memory: u64) -> Controller {
     let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
     let connected = Input::AgentConnected { channel, identity: "agent" };
     for input in [connected, Input::Reported(channel, &hello)] {
-        step(&mut controller, Time::ZERO, input, &mut out).unwrap();
+        controller.step(Time::ZERO, input, &mut out).unwrap();
     }
     controller
 }

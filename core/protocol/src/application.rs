@@ -151,6 +151,13 @@ pub struct Outcome {
     pub reason: Option<String>,
 }
 
+impl Outcome {
+    /// The declaration at `index` is refused; `later` it may be taken.
+    pub fn refuse(&mut self, index: u64, Problem { field, reason }: Problem, later: bool) {
+        self.refused.push(RefusedDeclaration { index, field, reason, later });
+    }
+}
+
 /// A declaration that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

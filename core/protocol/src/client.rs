@@ -93,6 +93,11 @@ pub struct Account {
 }
 
 impl Account {
+    /// How many no controller takes any more.
+    pub const fn lost(&self) -> u64 {
+        self.refused + self.dropped
+    }
+
     fn note(&mut self, fault: impl FnOnce() -> String) {
         self.fault.get_or_insert_with(fault);
     }

@@ -112,6 +112,7 @@ impl Translator {
     }
 }
 
-fn name(job: JobId) -> String {
+/// What a job is called.
+pub fn name(job: JobId) -> String {
     job.0.to_string()
 }

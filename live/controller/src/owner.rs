@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use control::{Answers, ChannelId, Closing, ConfigError, Controller, Input, Output, Refusal};
 use policy::Parameters;
 use protocol::agent::{self, Report};
-use protocol::application::{Declaration, Outcome, Problem, RefusedDeclaration};
+use protocol::application::{Declaration, Outcome, Problem};
 use protocol::operator::Act;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use units::{Span, Time};
@@ -301,9 +301,7 @@ impl Owner {
                 recorder.record(now, &Input::Tick);
             }
             let mut out = std::mem::take(&mut self.out);
-            // A tick is never refused.
-            let _ = self.controller.observe(now, Input::Tick);
-            self.controller.decide(&mut out);
+            self.controller.end_turn(now, &mut out);
             if let Some(recorder) = &mut self.recorder {
                 recorder.decided(&out, self.controller.judged());
             }
@@ -409,17 +407,13 @@ impl Owner {
                     let refusal = self.input(now, input);
                     control::note(&mut outcome, index, refusal.map_or(Ok(()), Err))
                 }
-                Err(Problem { field, reason }) => {
-                    match self.input(now, Input::Unreadable(application)) {
-                        Some(refusal) => control::note(&mut outcome, index, Err(refusal)),
-                        None => {
-                            let later = false;
-                            let refused = RefusedDeclaration { index, field, reason, later };
-                            outcome.refused.push(refused);
-                            true
-                        }
+                Err(problem) => match self.input(now, Input::Unreadable(application)) {
+                    Some(refusal) => control::note(&mut outcome, index, Err(refusal)),
+                    None => {
+                        outcome.refuse(index, problem, false);
+                        true
                     }
-                }
+                },
             };
             if !goes_on {
                 break;

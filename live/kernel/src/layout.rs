@@ -6,6 +6,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use protocol::Connection;
+use units::Time;
 
 use crate::Error;
 
@@ -66,6 +67,29 @@ impl Fields<'_> {
         });
         let [source, destination] = addresses.map(|address| SocketAddr::new(address, self.u16()));
         Connection { source, destination }
+    }
+}
+
+/// A flow as a port keeps it, `struct wm_flow`.
+pub(crate) struct Passed {
+    pub(crate) first: Time,
+    pub(crate) last: Time,
+    /// Of the receiver's window.
+    pub(crate) scale: u8,
+    flags: u8,
+}
+
+impl Passed {
+    pub(crate) fn read(value: &[u8]) -> Self {
+        let mut fields = Fields(value);
+        let [first, last] = [fields.u64(), fields.u64()].map(Time::from_nanos);
+        let (_told, _segment, scale) = (fields.u32(), fields.u16(), fields.u8());
+        Self { first, last, scale, flags: fields.u8() }
+    }
+
+    /// Whether all of these flags are set.
+    pub(crate) const fn has(&self, all: u8) -> bool {
+        self.flags & all == all
     }
 }
 

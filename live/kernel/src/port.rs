@@ -17,8 +17,8 @@ use units::{Bytes, Rate, Span, Time};
 use crate::event::severity_of;
 use crate::interfaces::index_of;
 use crate::layout::{
-    CLOSED, CONNECTION, Fields, RECEIVER_SCALE, RECEIVER_SYN, SENDER_SCALE, SENDER_SYN, UNCAPPED,
-    Value, key,
+    CLOSED, CONNECTION, Fields, Passed, RECEIVER_SCALE, RECEIVER_SYN, SENDER_SCALE, SENDER_SYN,
+    UNCAPPED, Value, key,
 };
 use crate::lease::Leases;
 use crate::objects::{PORT, map, open_map, program, program_mut};
@@ -375,14 +375,9 @@ impl Port {
         let flow = map(&self.object, "flows").lookup(&key(connection)?, MapFlags::ANY);
         let flow = flow.map_err(Error::bpf("read a flow"))?;
         Ok(flow.is_some_and(|flow| {
-            let mut fields = Fields(&flow);
-            let [first, last] = [fields.u64(), fields.u64()];
-            let (_told, _segment, _scale) = (fields.u32(), fields.u16(), fields.u8());
-            let flags = fields.u8();
-            let has = |syn: u8| flags & syn != 0;
-            let is_known = has(SENDER_SYN) && has(RECEIVER_SYN);
-            let is_opening = has(SENDER_SYN) && first == last;
-            !(is_known || is_opening)
+            let passed = Passed::read(&flow);
+            let is_opening = passed.has(SENDER_SYN) && passed.first == passed.last;
+            !(passed.has(SENDER_SYN | RECEIVER_SYN) || is_opening)
         }))
     }
 
@@ -487,19 +482,15 @@ impl Port {
         for key in flows.keys() {
             let value = flows.lookup(&key, MapFlags::ANY).map_err(Error::bpf("read a flow"))?;
             let Some(value) = value else { continue };
-            let mut fields = Fields(&value);
-            let [first, last] = [fields.u64(), fields.u64()].map(Time::from_nanos);
-            let (_told, _segment, scale) = (fields.u32(), fields.u16(), fields.u8());
-            let flags = fields.u8();
-            let has = |all: u8| flags & all == all;
+            let passed = Passed::read(&value);
+            // Windows are scaled only where both SYNs say so (RFC 7323, section 2.2).
+            let scale = if passed.has(SENDER_SCALE | RECEIVER_SCALE) { passed.scale } else { 0 };
             found.push(Flow {
                 connection: Fields(&key).connection(),
-                first,
-                last,
-                // Windows are scaled only where both SYNs say so (RFC 7323, section 2.2).
-                scale: has(SENDER_SYN | RECEIVER_SYN)
-                    .then_some(if has(SENDER_SCALE | RECEIVER_SCALE) { scale } else { 0 }),
-                closed: has(CLOSED),
+                first: passed.first,
+                last: passed.last,
+                scale: passed.has(SENDER_SYN | RECEIVER_SYN).then_some(scale),
+                closed: passed.has(CLOSED),
             });
         }
         Ok(found)

@@ -40,8 +40,9 @@ pub struct Account {
 impl Account {
     /// In a line for people.
     pub fn line(&self) -> String {
-        let client::Account { taken, refused, later, dropped, connections, fault } = &self.client;
-        let lost = refused + dropped + self.waiting as u64;
+        let client::Account { taken, later, connections, fault, .. } = &self.client;
+        // Who has waited until the end of a run waits in vain.
+        let lost = self.client.lost() + self.waiting as u64;
         let mut line = format!("controller and agent: {taken} declarations taken");
         if lost > 0 {
             line += &format!(", {lost} NOT TAKEN");
@@ -77,6 +78,13 @@ impl Northbound {
         let thread = std::thread::Builder::new().name("northbound".to_owned());
         let thread = thread.spawn(move || runtime.block_on(delivery.run())).map_err(refuse)?;
         Ok(Self { directory, translator: Arc::default(), shared, thread: Some(thread) })
+    }
+
+    /// The samples of flows that it has declared and that are open.
+    pub(crate) fn own(&self, samples: &[StreamSample]) -> Vec<StreamSample> {
+        let translator = lock(&self.translator);
+        let own = samples.iter().filter(|sample| translator.connection(sample.flow).is_some());
+        own.copied().collect()
     }
 
     /// In a world, what waits at a sender is what its kernel has too.

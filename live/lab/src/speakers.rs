@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{Declared, Directives, FlowId, JobId, Network, Observation, StreamSample};
+use model::{Declared, Directives, JobId, Network, Observation};
 use policy::Policy;
 use units::Time;
 use wire::client::Address;
@@ -15,9 +15,8 @@ use crate::{Directory, Error};
 #[derive(Debug)]
 pub struct Speakers {
     speakers: BTreeMap<Arc<str>, Northbound>,
-    /// Whose each job is, and the job of each flow.
+    /// Whose each job is.
     jobs: BTreeMap<JobId, Arc<str>>,
-    flows: BTreeMap<FlowId, JobId>,
 }
 
 impl Speakers {
@@ -35,7 +34,7 @@ impl Speakers {
             Ok((Arc::from(name), northbound))
         });
         let speakers = speakers.collect::<Result<_, Error>>()?;
-        Ok(Self { speakers, jobs: BTreeMap::new(), flows: BTreeMap::new() })
+        Ok(Self { speakers, jobs: BTreeMap::new() })
     }
 
     /// Tells, whenever it is asked, what became of the declarations of each application.
@@ -58,30 +57,18 @@ impl Policy for Speakers {
                 self.jobs.insert(*job, Arc::clone(application));
                 *job
             }
-            Declared::FlowRequest { job, flow, .. } => {
-                self.flows.insert(*flow, *job);
-                *job
-            }
-            Declared::FlowComplete { job, flow } => {
-                self.flows.remove(flow);
-                *job
-            }
-            Declared::JobComplete { job }
+            Declared::FlowRequest { job, .. }
+            | Declared::FlowComplete { job, .. }
+            | Declared::JobComplete { job }
             | Declared::JobTerms { job, .. }
             | Declared::TaskHost { job, .. }
             | Declared::Size { job, .. } => *job,
             Declared::Gather(request) => request.id,
             Declared::Streams(samples) => {
-                let mut shares: BTreeMap<Arc<str>, Vec<StreamSample>> = BTreeMap::new();
-                for sample in samples {
-                    let job = self.flows.get(&sample.flow);
-                    if let Some(name) = job.and_then(|job| self.jobs.get(job)) {
-                        shares.entry(Arc::clone(name)).or_default().push(*sample);
-                    }
-                }
-                for (name, share) in shares {
-                    if let Some(speaker) = self.speakers.get_mut(&name) {
-                        speaker.observe(now, network, &Declared::Streams(share).into());
+                for speaker in self.speakers.values_mut() {
+                    let own = speaker.own(samples);
+                    if !own.is_empty() {
+                        speaker.observe(now, network, &Declared::Streams(own).into());
                     }
                 }
                 return;
@@ -92,7 +79,6 @@ impl Policy for Speakers {
         }
         if matches!(declared, Declared::JobComplete { .. }) {
             self.jobs.remove(&job);
-            self.flows.retain(|_, of| *of != job);
         }
     }
 

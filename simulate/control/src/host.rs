@@ -2,19 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use ::agent::{Actuator, Agent, Capacity, Failure, Kernel, Lapse, Operation, Port, PortNumber};
+use ::agent::{Agent, Capacity, Failing, Kernel, Lapse, Operation, PortNumber};
 use control::ChannelId;
 use engine::random::Stream;
 use protocol::Connection;
-use protocol::Process;
-use protocol::agent::{Commands, ConnectionReport, Report};
+use protocol::agent::{Commands, Report};
 use protocol::backoff::Backoff;
 use rand::RngExt as _;
 use units::{Rate, Time};
 
 /// The interface of a host, with a class for each priority.
 const INTERFACE: PortNumber = PortNumber(0);
-const CLASSES: usize = 256;
 
 /// What stands of a connection at its sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,38 +41,11 @@ pub(crate) struct Host {
     stands: BTreeMap<Connection, Grant>,
 }
 
-/// A kernel whose operations fail at random.
-struct Failing<'a> {
-    kernel: &'a mut Kernel,
-    chance: &'a mut Stream,
-    probability: f64,
-}
-
-impl Actuator for Failing<'_> {
-    fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
-        if self.probability > 0.0 && self.chance.random_bool(self.probability) {
-            return Err("the kernel refuses".to_owned());
-        }
-        self.kernel.execute(now, operation)
-    }
-
-    fn sample(&mut self, processes: &[Process]) -> Result<Vec<ConnectionReport>, Failure> {
-        self.kernel.sample(processes)
-    }
-}
-
-/// The machine of a host's agent that starts.
-fn machine(kernel: &Kernel) -> Agent {
-    let port =
-        Port { node: String::new(), interface: String::new(), classes: CLASSES, watchable: false };
-    Agent::new(vec![port], false).after(kernel.leases().clone(), kernel.granted())
-}
-
 impl Default for Host {
     fn default() -> Self {
         let kernel =
             Kernel::new(1, Capacity { limits: usize::MAX, connections: usize::MAX, ended: 0 });
-        let agent = machine(&kernel);
+        let agent = kernel.agent(false);
         let (since, backoff) = (Time::ZERO, Backoff::default());
         let stands = BTreeMap::new();
         Self { peer: None, last: None, since, tries: None, backoff, agent, kernel, stands }
@@ -95,7 +66,8 @@ impl Host {
         changes: &mut Vec<Change>,
     ) -> Result<Vec<Report>, Lapse> {
         let mut reports = Vec::new();
-        let mut kernel = Failing { kernel: &mut self.kernel, chance, probability };
+        let fails = |_: &Operation| probability > 0.0 && chance.random_bool(probability);
+        let mut kernel = Failing { kernel: &mut self.kernel, fails };
         self.agent.obey(now, commands, &mut kernel, &mut reports)?;
         self.compare(now, changes);
         Ok(reports)
@@ -106,7 +78,7 @@ impl Host {
         self.last = None;
         self.backoff = Backoff::default();
         self.kernel.abandon();
-        self.agent = machine(&self.kernel);
+        self.agent = self.kernel.agent(false);
         self.compare(now, changes);
     }
 

@@ -1,11 +1,11 @@
 //! The whole controller in a simulated world, to which it is one more policy.
 //!
 //! Observations of the world's applications become messages of the northbound interface, and the
-//! agents' commands become directives. Between them are the controller as the daemon runs it, an
-//! agent for each host, and channels that are slow and lossy. Channels are cut, agents die, and the
-//! controller crashes and is replaced by one with a higher epoch, all by named random streams:
-//! equal seeds give equal histories. Agents enforce what they were granted until the lease ends,
-//! whatever happens to the controller.
+//! agents' commands become directives. Between them are the controller that the daemon runs, which decides
+//! after each input here and not when a turn ends, an agent for each host, and channels that are slow and
+//! lossy. Channels are cut, agents die, and the controller crashes and is replaced by one with a higher
+//! epoch, all by named random streams: equal seeds give equal histories. Agents enforce what they were
+//! granted until the lease ends, whatever happens to the controller.
 //!
 //! Only for trees: the controller numbers flows itself, so with several shortest paths it could
 //! assume another path than the world takes.
@@ -26,8 +26,8 @@ use model::{Declared, Directive, Directives, FlowId, Network, NodeId, Observatio
 use policy::Policy;
 use protocol::agent::{self, Commands, Report};
 use protocol::application::{Declaration, Outcome};
-use protocol::client::{Account, Action, Client, Limits};
-use protocol::translate::Translator;
+use protocol::client::{Action, Client, Limits};
+use protocol::translate::{self, Translator};
 use rand::RngExt as _;
 use units::{Span, Time};
 
@@ -53,7 +53,8 @@ pub struct Faults {
     pub death: Option<Often>,
     /// The controller crashes.
     pub crash: Option<Often>,
-    /// The probability that an operation of a host's kernel fails, from 0 to 1.
+    /// The probability that an operation of a host's kernel fails that commands ask for, from 0 to 1. That it sweeps out
+    /// what has no lease any more never fails: nothing would come of it.
     pub failure: f64,
 }
 
@@ -95,7 +96,8 @@ pub struct SimulatedController<'a> {
     agents: Vec<Host>,
     translator: Translator,
     applications: Rc<RefCell<Client>>,
-    /// The application of each job, where it has a name.
+    /// The application of each job that has begun, also once it has ended: what it declared may still be on its way, and
+    /// who has no job any more is still connected.
     names: BTreeMap<String, Arc<str>>,
     /// The connection of the applications, counted up.
     connection: u64,
@@ -192,9 +194,10 @@ impl<'a> SimulatedController<'a> {
         let applications = Rc::clone(&self.applications);
         move || {
             let applications = applications.borrow();
-            let Account { refused, later, dropped, fault, .. } = applications.account();
-            let (lost, why) = (refused + dropped, fault.as_deref().unwrap_or_default());
-            let became = match (lost, *later) {
+            let account = applications.account();
+            let why = account.fault.as_deref().unwrap_or_default();
+            // A world ends with words on their way: what waits then is no loss.
+            let became = match (account.lost(), account.later) {
                 (0, 0) => return None,
                 (0, later) => format!("{later} declarations taken late or never"),
                 (lost, 0) => format!("{lost} declarations NOT TAKEN"),
@@ -262,8 +265,7 @@ impl<'a> SimulatedController<'a> {
             return Ok(());
         };
         let mut out = Vec::new();
-        let heard = controller.observe(now, input);
-        controller.decide(&mut out);
+        let heard = controller.step(now, input, &mut out);
         if let Some(watch) = &mut self.watch {
             watch(now, controller);
         }
@@ -376,6 +378,7 @@ impl<'a> SimulatedController<'a> {
         let known = &mut self.agents[agent];
         if let Some(peer) = known.peer.take() {
             known.backoff.stood(now.since(known.since));
+            known.agent.disconnected();
             self.channels.close(peer);
         }
     }
@@ -540,7 +543,7 @@ impl Policy for SimulatedController<'_> {
         match observation {
             Observation::Declared(declared) => {
                 if let Declared::JobStart { job, application } = declared {
-                    self.names.insert(job.0.to_string(), Arc::clone(application));
+                    self.names.insert(translate::name(*job), Arc::clone(application));
                 }
                 for said in self.translator.translate(declared, &Hosts(&self.hosts)) {
                     self.applications.borrow_mut().declare(said);

@@ -141,8 +141,7 @@ impl Play {
 
     /// The controller takes in one thing, and agents do what it says; what it refuses is no matter here.
     fn input(&mut self, input: Input<'_>) -> bool {
-        let done = self.controller.observe(self.now, input).is_ok();
-        self.controller.decide(&mut self.out);
+        let done = self.controller.step(self.now, input, &mut self.out).is_ok();
         let mut answers = Vec::new();
         for output in self.out.drain(..) {
             let Output::Agent(channel, commands) = output else { continue };

@@ -283,7 +283,7 @@ impl<'a, W: World> Driver<'a, W> {
     /// Has the world carry out a directive, or the application if it is addressed to it.
     fn obey(&mut self, directive: Directive) -> Result<(), W::Error> {
         match directive {
-            Directive::Pace { flow, limit, .. } => {
+            Directive::Pace { flow, limit } => {
                 if flow.index() >= self.outcome.flows.len() {
                     return Ok(());
                 }
@@ -300,16 +300,17 @@ impl<'a, W: World> Driver<'a, W> {
                 }
                 self.world.limit(flow, limit);
             }
-            Directive::Prioritize { flow, priority, .. } => self.world.prioritize(flow, priority),
-            Directive::Grant { src, dst, via, .. } => {
+            Directive::Prioritize { flow, priority } => self.world.prioritize(flow, priority),
+            // Its time has come.
+            Directive::Grant { src, dst, slot: _, via } => {
                 self.world.grant(&self.network, src, dst, via);
             }
-            Directive::PacePair { src, dst, rate, .. } => self.world.pace_pair(src, dst, rate),
-            Directive::Window { link, flow, cap, .. } => {
+            Directive::PacePair { src, dst, rate } => self.world.pace_pair(src, dst, rate),
+            Directive::Window { link, flow, cap } => {
                 self.world.cap(link, flow, cap.map(Caps::from));
             }
             Directive::Prepare { link, flow, caps } => self.world.cap(link, flow, Some(caps)),
-            Directive::Space { link, gap, .. } => self.world.space(link, gap),
+            Directive::Space { link, gap } => self.world.space(link, gap),
             directive @ Directive::Gather { .. } => {
                 let (application, actions) = application!(self);
                 application.directed(&directive, actions)?;

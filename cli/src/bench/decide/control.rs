@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::net::{IpAddr, SocketAddr};
 
-use control::{ChannelId, Config, Controller, HostConfig, Input, Output, Refusal, SwitchConfig};
+use control::{ChannelId, Config, Controller, HostConfig, Input, Output, SwitchConfig};
 use model::build::{Access, leaf_spine};
 use model::{Buffer, LinkSpec, NodeKind};
 use openflow::switch::{Output as Answers, Switch};
@@ -82,18 +82,6 @@ fn controller(name: &str) -> Result<Controller, Failure> {
     Controller::new(config, 1, Time::ZERO).map_err(Failure::failed)
 }
 
-/// Has the controller take in one thing and decide.
-fn step(
-    controller: &mut Controller,
-    now: Time,
-    input: Input<'_>,
-    out: &mut Vec<Output>,
-) -> Result<(), Refusal> {
-    let done = controller.observe(now, input);
-    controller.decide(out);
-    done
-}
-
 fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
     let mut controller = controller(name)?;
     let mut out: Vec<Output> = Vec::new();
@@ -104,7 +92,7 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
         let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
         let connected = Input::AgentConnected { channel: peer, identity: &identity };
         for input in [connected, Input::Reported(peer, &hello)] {
-            step(&mut controller, now, input, &mut out).map_err(Failure::failed)?;
+            controller.step(now, input, &mut out).map_err(Failure::failed)?;
         }
     }
     let applications: Vec<String> = (0..APPLICATIONS).map(|n| format!("application-{n}")).collect();
@@ -115,7 +103,7 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
                    declaration: &Declaration,
                    out: &mut Vec<Output>| {
         let application = applications[usize::try_from(application).unwrap_or(0)].as_str();
-        step(controller, now, Input::Declared { application, declaration }, out)
+        controller.step(now, Input::Declared { application, declaration }, out)
     };
     let request = |number: u64| Declaration::FlowRequest {
         job: format!("job-{}", number / APPLICATIONS % 10),
@@ -167,7 +155,7 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
         let application = applications[usize::try_from(next % APPLICATIONS).unwrap_or(0)].as_str();
         let input = Input::Declared { application, declaration: &declaration };
         let took = timed_us(|| {
-            let _ = black_box(step(&mut controller, now, input, &mut out));
+            let _ = black_box(controller.step(now, input, &mut out));
         });
         open.push_back(next);
         next += 1;
@@ -177,10 +165,10 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
             let application =
                 applications[usize::try_from(old % APPLICATIONS).unwrap_or(0)].as_str();
             let input = Input::Declared { application, declaration: &declaration };
-            let _ = step(&mut controller, now, input, &mut out);
+            let _ = controller.step(now, input, &mut out);
         }
         while controller.deadline().is_some_and(|at| at <= now) {
-            let _ = step(&mut controller, now, Input::Tick, &mut out);
+            let _ = controller.step(now, Input::Tick, &mut out);
         }
         took
     }))
@@ -237,7 +225,7 @@ pub(super) fn packets() -> Result<Decision, Failure> {
         let before = controller.counters();
         let took = timed_us(|| {
             let input = Input::SwitchBytes(ChannelId(1), &burst);
-            let _ = black_box(step(&mut controller, now, input, &mut out));
+            let _ = black_box(controller.step(now, input, &mut out));
         });
         let after = controller.counters();
         assert_eq!(after.packets_in - before.packets_in, PACKETS as u64, "every packet was heard");
@@ -271,12 +259,8 @@ fn connect(controller: &mut Controller) {
     }
     let mut session = Session::new(openflow::Config::new(Side::Switch), Time::ZERO);
     let mut out = Vec::new();
-    let _ = step(
-        controller,
-        Time::ZERO,
-        Input::SwitchConnected { channel: ChannelId(1), identity: None },
-        &mut out,
-    );
+    let connected = Input::SwitchConnected { channel: ChannelId(1), identity: None };
+    let _ = controller.step(Time::ZERO, connected, &mut out);
     loop {
         let mut answers = Answers::default();
         for output in out.drain(..) {
@@ -295,6 +279,6 @@ fn connect(controller: &mut Controller) {
         if bytes.is_empty() {
             return;
         }
-        let _ = step(controller, Time::ZERO, Input::SwitchBytes(ChannelId(1), &bytes), &mut out);
+        let _ = controller.step(Time::ZERO, Input::SwitchBytes(ChannelId(1), &bytes), &mut out);
     }
 }

@@ -13,7 +13,9 @@ use units::{Rate, Span, Time};
 use crate::budget::Budget;
 use crate::contradictions::Contradictions;
 use crate::desired::Grant;
-use crate::failures::{Failures, Thing};
+use crate::failures::Failures;
+use crate::standing::Held;
+use crate::thing::Thing;
 
 /// Failed commands that are tried again with one renewal.
 const RETRIED: usize = 64;
@@ -91,6 +93,8 @@ pub(crate) struct Agent {
     pub(super) settles: Vec<Thing>,
     /// It has said that it ends, and holds nothing any more.
     pub(super) left: bool,
+    /// The windows, classes and gaps that stand there.
+    pub(crate) held: Held,
     /// What it was told and could not do.
     pub(crate) failures: Failures,
     /// Commands that it may still report as failed.
@@ -200,6 +204,7 @@ impl Agent {
             }
             return;
         }
+        self.held.sent(&command, sequence);
         self.failures.sent(&command, sequence);
         if let Command::Pace { connection, rate_bps } = command {
             self.unconfirmed.push_back((sequence, connection, rate_bps));

@@ -7,14 +7,14 @@ use alloc::vec::Vec;
 use model::{Caps, LinkId, NodeId};
 use protocol::agent::{Command, Commands};
 use protocol::{Connection, Process};
-use units::{Rate, Span, Time};
+use units::{Span, Time};
 
 use super::Agents;
 use super::agent::{Lease, PER_GRANT, UNCONFIRMED};
 use crate::context::Context;
 use crate::desired::Grant;
-use crate::failures::Thing;
 use crate::message::ChannelId;
+use crate::thing::Thing;
 use crate::view::View;
 
 /// Everything that an agent has to know.
@@ -80,7 +80,7 @@ impl Agents {
     /// The agent of the node where a link begins, and that node and the link's interface there.
     fn beginning<'v>(&self, view: &'v View, link: LinkId) -> Option<(ChannelId, &'v str, &'v str)> {
         let at = view.start(link);
-        let interface = &*view.links[link.index()].interface;
+        let interface = &*view.link(link).interface;
         let channel = self.acting.get(&at).copied().filter(|_| !interface.is_empty())?;
         Some((channel, view.node_name(at), interface))
     }
@@ -150,16 +150,8 @@ impl Agents {
             || self.agents.get(&channel).is_some_and(|agent| sequence <= agent.sequence)
     }
 
-    /// An agent has carried out commands up to a number, which it was sent: `confirm` hears of rates that stand, and of
-    /// connections of which none does for certain.
-    pub(crate) fn applied(
-        &mut self,
-        cx: &Context,
-        channel: ChannelId,
-        epoch: u64,
-        sequence: u64,
-        mut confirm: impl FnMut(Connection, Option<Rate>),
-    ) {
+    /// An agent has carried out commands up to a number, which it was sent.
+    pub(crate) fn applied(&mut self, cx: &Context, channel: ChannelId, epoch: u64, sequence: u64) {
         let Some(agent) = self.agents.get_mut(&channel).filter(|_| epoch == cx.epoch) else {
             return;
         };
@@ -176,19 +168,17 @@ impl Agents {
                 break;
             }
             agent.unconfirmed.pop_front();
-            if agent.failures.missed(&connection, number) {
-                continue;
+            if agent.failures.succeeded(&Thing::Rate(connection), number) {
+                // Of what was told before all was told anew, failures are not kept.
+                self.standing.confirm(connection, rate.filter(|_| number >= agent.completed));
             }
-            self.rates_behind.settle(&connection);
-            agent.failures.rate_applied(&connection, number);
-            // Of what was told before all was told anew, failures are not kept.
-            confirm(connection, rate.filter(|_| number >= agent.completed));
         }
+        agent.held.applied(sequence, |thing, number| agent.failures.succeeded(thing, number));
         agent.failures.applied(sequence);
         if sequence >= agent.completed {
             agent.before = Time::ZERO;
             for thing in core::mem::take(&mut agent.settles) {
-                self.things_behind.settle(&thing);
+                self.standing.settle_thing(&thing);
             }
         }
         if agent.unconfirmed.is_empty() {
@@ -198,8 +188,7 @@ impl Agents {
     }
 
     /// An agent could not carry out a command; whether it had been told so. What stood before stands,
-    /// but where the commands were complete: `unconfirm` hears of those. What is done again and again may fail long after
-    /// it was confirmed.
+    /// but where the commands were complete. What is done again and again may fail long after it was confirmed.
     pub(crate) fn failed(
         &mut self,
         cx: &Context,
@@ -207,7 +196,6 @@ impl Agents {
         (epoch, sequence): (u64, u64),
         command: &Command,
         reason: &str,
-        unconfirm: impl FnOnce(Connection),
     ) -> bool {
         let Some(agent) = self.agents.get_mut(&channel).filter(|_| epoch == cx.epoch) else {
             return false;
@@ -223,14 +211,14 @@ impl Agents {
             return true;
         }
         if let Command::Pace { connection, .. } = command {
-            self.rates_behind.settle(connection);
+            self.standing.settle(connection);
         }
         if sequence == agent.completed && !command.ends() {
             // Complete commands end what stood before, unless that fails, too.
             if let Command::Pace { connection, .. } = command {
-                unconfirm(*connection);
+                self.standing.doubt(connection);
             }
-            agent.failures.ended(command);
+            agent.held.ended(command);
         }
         // People read it on terminals.
         let reason = crate::config::harmless(reason);
@@ -250,7 +238,7 @@ impl Agents {
         channel: ChannelId,
         everything: Everything,
         left: &[Connection],
-        things_behind: Vec<Thing>,
+        things_left: Vec<Thing>,
     ) {
         let Some(agent) = self.agents.get_mut(&channel) else {
             return;
@@ -279,20 +267,15 @@ impl Agents {
         agent.grants = grants;
         agent.windows = windows.into_iter().map(|(key, caps)| (key, (caps, sequence))).collect();
         agent.gaps = gaps.into_iter().map(|(link, gap)| (link, (gap, sequence))).collect();
-        agent.settles = things_behind;
+        agent.settles = things_left;
         agent.batch.clear();
-        agent.failures.begin_anew(sequence);
+        agent.held.begin_anew(sequence);
+        agent.failures.begin_anew();
         batch.into_iter().for_each(|command| agent.send(command));
     }
 
-    /// The commands for an agent that has said hello; without any, they renew its lease. `unconfirm`
-    /// hears of what nobody will confirm.
-    pub(crate) fn take_commands(
-        &mut self,
-        cx: &Context,
-        channel: ChannelId,
-        unconfirm: impl FnMut(Connection),
-    ) -> Option<Commands> {
+    /// The commands for an agent that has said hello; without any, they renew its lease.
+    pub(crate) fn take_commands(&mut self, cx: &Context, channel: ChannelId) -> Option<Commands> {
         let agent = self.agents.get_mut(&channel).filter(|agent| agent.greeted)?;
         if agent.retry_at <= cx.now && !agent.complete {
             agent.retry();
@@ -307,9 +290,9 @@ impl Agents {
         agent.sent = Lease { since: cx.now, span: cx.lease };
         agent.awaited.get_or_insert((agent.sequence, agent.sent));
         self.renewals.insert((agent.renew_at, channel));
-        agent.bound_unconfirmed(unconfirm);
+        agent.bound_unconfirmed(|connection| self.standing.doubt(&connection));
         let wanted = agent.grants.len() + agent.windows.len() + agent.gaps.len();
-        agent.failures.bound(UNCONFIRMED + PER_GRANT * wanted);
+        agent.held.bound(UNCONFIRMED + PER_GRANT * wanted);
         agent.unanswered += agent.batch.len() as u64;
         Some(Commands {
             epoch: cx.epoch,

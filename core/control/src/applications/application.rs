@@ -32,7 +32,7 @@ pub(crate) struct Application {
 
 impl Application {
     /// A declaration is refused.
-    pub(crate) fn refuse(&mut self, now: Time, why: &str) {
+    pub(super) fn refuse(&mut self, now: Time, why: &str) {
         self.refused += 1;
         // It may repeat what the application said, and people read it on terminals.
         let why: String = why.chars().take(REASON).collect();
@@ -86,7 +86,7 @@ impl Applications {
         self.of(self.number(name)?)
     }
 
-    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut Application> {
+    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut Application> {
         self.of_mut(self.number(name)?)
     }
 
@@ -94,12 +94,12 @@ impl Applications {
         self.records.get(id.index())?.as_ref()
     }
 
-    pub(crate) fn of_mut(&mut self, id: ApplicationId) -> Option<&mut Application> {
+    pub(super) fn of_mut(&mut self, id: ApplicationId) -> Option<&mut Application> {
         self.records.get_mut(id.index())?.as_mut()
     }
 
     /// Knows an application; `None` where as many are known as there are numbers.
-    pub(crate) fn add(&mut self, name: &str) -> Option<ApplicationId> {
+    pub(super) fn add(&mut self, name: &str) -> Option<ApplicationId> {
         let entry = match self.names.entry(Arc::from(name)) {
             Entry::Occupied(known) => return Some(*known.get()),
             Entry::Vacant(free) => free,
@@ -117,7 +117,7 @@ impl Applications {
     }
 
     /// Forgets an application. Its jobs must be gone.
-    pub(crate) fn remove(&mut self, name: &str) {
+    pub(super) fn remove(&mut self, name: &str) {
         if let Some(id) = self.names.remove(name) {
             self.records[id.index()] = None;
             self.free.push(id);

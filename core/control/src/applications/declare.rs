@@ -16,7 +16,8 @@ use protocol::{Connection, Process, Processes};
 use units::{Bytes, Span};
 
 use crate::applications::application::ApplicationId;
-use crate::applications::registry::{Flow, Registry};
+use crate::applications::flow::Flow;
+use crate::applications::registry::Registry;
 use crate::applications::selector::{ProcessId, Selector};
 use crate::applications::truth::OWN_TASKS;
 use crate::applications::weigh;

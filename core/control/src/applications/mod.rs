@@ -2,6 +2,7 @@
 
 pub(crate) mod application;
 pub(crate) mod declare;
+pub(crate) mod flow;
 pub(crate) mod joins;
 pub(crate) mod ledger;
 pub(crate) mod owners;

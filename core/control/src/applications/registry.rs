@@ -3,18 +3,18 @@
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
-use model::{Declared, FlowId, JobId, NodeId, StreamSample, TaskId, Terms};
+use model::{Declared, FlowId, JobId, LinkId, NodeId, StreamSample, TaskId, Terms};
 use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Bytes, Rate, Time};
 
 use crate::applications::application::{Application, ApplicationId, Applications};
+use crate::applications::flow::Flow;
 use crate::applications::joins::Joins;
 use crate::applications::ledger::{Ledger, Share};
 use crate::applications::owners::Owners;
@@ -26,9 +26,8 @@ use crate::applications::weigh;
 use crate::context::Context;
 use crate::contradictions::Contradictions;
 use crate::desired::LetGo;
-use crate::gauge::Gauge;
 use crate::message::ChannelId;
-use crate::waste::Waste;
+use crate::traffic::Traffic;
 
 /// A job. Terms, tasks and sizes are kept for a policy that comes later.
 pub(crate) struct Job {
@@ -48,216 +47,7 @@ pub(crate) struct Job {
     memory: u64,
 }
 
-/// A flow: declared by an application, or seen in the network by a policy that watches it.
-pub(crate) struct Flow {
-    /// Its job and its name there; `None` when it was only seen.
-    pub(crate) owner: Option<(JobId, Arc<str>)>,
-    pub(crate) selector: Selector,
-    pub(crate) ends: (NodeId, NodeId),
-    pub(crate) since: Time,
-    /// Its place in the order in which flows began: numbers are given again.
-    begun: u64,
-    /// What was declared; after a contradiction, what it counts as.
-    pub(crate) size: Option<Bytes>,
-    /// What is left of what was declared, whatever it counts as; `None` of a stream.
-    left: Option<Bytes>,
-    /// What it had been let send when its connection was reported last.
-    let_go: LetGo,
-    /// What was declared and measured otherwise.
-    pub(crate) contradicted: Option<Lie>,
-    /// Payload that reached the receiver since the flow began.
-    pub(crate) delivered: Bytes,
-    /// What its connection had delivered before the flow began, once that is known.
-    pub(crate) base: Option<Bytes>,
-    /// Payload that waits in the kernel at the sender, sent or not.
-    pub(crate) queued: Bytes,
-    /// Payload rate.
-    pub(crate) gauge: Gauge,
-    /// When an agent reported it last.
-    pub(crate) reported: Option<Time>,
-    /// The same, as [`Context::awake`]. Where nobody declared it, when anybody told of it, or of what comes back.
-    pub(crate) heard: Option<Time>,
-    /// The last sample that the application declared, and when, as [`Context::awake`].
-    pub(crate) declared: Option<(Time, StreamSample)>,
-    /// The window scale of its receiver.
-    pub(crate) scale: Option<u8>,
-    /// Its SYN or FIN was told to the policy.
-    pub(crate) open: bool,
-    /// Nobody sees that it sends, or it gives way: the policy isn't told of it.
-    pub(crate) parked: bool,
-    /// What it makes of being let send.
-    pub(crate) waste: Waste,
-    /// That nobody saw it stands against its application already.
-    pub(crate) noted: bool,
-    /// When a report showed last that something is sent or waits, as [`Context::awake`].
-    pub(crate) busy: Option<Time>,
-    /// The agent that told of it last, where nobody declared it.
-    pub(crate) told_by: Option<ChannelId>,
-}
-
-impl Flow {
-    pub(crate) fn new(
-        owner: Option<(JobId, Arc<str>)>,
-        selector: Selector,
-        ends: (NodeId, NodeId),
-        size: Option<Bytes>,
-        now: Time,
-    ) -> Self {
-        Self {
-            owner,
-            selector,
-            ends,
-            since: now,
-            begun: 0,
-            size,
-            left: size,
-            let_go: LetGo::default(),
-            contradicted: None,
-            delivered: Bytes::ZERO,
-            base: (!selector.is_exact()).then_some(Bytes::ZERO),
-            queued: Bytes::ZERO,
-            gauge: Gauge::default(),
-            reported: None,
-            heard: None,
-            declared: None,
-            scale: None,
-            open: false,
-            parked: false,
-            waste: Waste::default(),
-            noted: false,
-            busy: None,
-            told_by: None,
-        }
-    }
-
-    /// Whose it is; `None` when it was only seen.
-    pub(crate) fn job(&self) -> Option<JobId> {
-        self.owner.as_ref().map(|(job, _)| *job)
-    }
-
-    /// Takes in what its connections have delivered and what waits at them, by the report of now.
-    pub(crate) fn note(&mut self, cx: &Context, sampled: Time, delivered: Bytes, queued: Bytes) {
-        // A connection from before the flow has delivered something already, that isn't the flow's.
-        let base = *self.base.get_or_insert(delivered);
-        let delivered = (delivered - base).max(self.delivered);
-        if delivered > self.delivered || queued > Bytes::ZERO {
-            self.busy = Some(cx.awake);
-        }
-        self.delivered = delivered;
-        self.gauge.note(sampled, self.delivered, cx.least());
-        self.queued = queued;
-        self.hear(cx);
-    }
-
-    /// Its connection was reported now.
-    pub(crate) fn hear(&mut self, cx: &Context) {
-        (self.reported, self.heard) = (Some(cx.now), Some(cx.awake));
-    }
-
-    /// Whether a report has shown that it sends, or of a stream that there is its connection.
-    pub(crate) fn is_seen(&self) -> bool {
-        self.busy.is_some() || self.size.is_none() && self.heard.is_some()
-    }
-
-    /// Whether the policy isn't told of it because nobody sees that it sends.
-    pub(crate) const fn is_missing(&self) -> bool {
-        self.parked && !self.waste.gives_way()
-    }
-
-    /// Whether the last report showed that it sends, or of a stream that there is its connection.
-    pub(crate) fn is_busy(&self, cx: &Context) -> bool {
-        self.size.is_none() || self.busy == Some(cx.awake)
-    }
-
-    /// Its first packet is told now.
-    pub(crate) fn told(&mut self, cx: &Context, by: Option<ChannelId>) {
-        self.told_by = by;
-        if self.owner.is_none() {
-            self.heard = Some(cx.awake);
-        }
-    }
-
-    /// It is declared again with a size; whether that is another. What was contradicted once can only grow.
-    pub(crate) fn resize(&mut self, size: Option<Bytes>) -> bool {
-        let counts = |size: Option<Bytes>| size.unwrap_or(Bytes::MAX);
-        let is_contradicted = !matches!(self.contradicted, None | Some(Lie::Backlog { .. }));
-        if self.size == size || is_contradicted && counts(size) <= counts(self.size) {
-            return false;
-        }
-        let carried = self.declared_size().zip(self.left).map(|(size, left)| size - left);
-        self.left = size.map(|size| size - size.min(carried.unwrap_or_default()));
-        self.size = size;
-        true
-    }
-
-    /// It counts as so much, at least, for what its application has sent and not declared; whether that is more.
-    pub(crate) fn raise(&mut self, (floor, undeclared): (Bytes, Bytes)) -> bool {
-        self.count_as(floor, |declared| Lie::Before { declared, undeclared })
-    }
-
-    /// It counts as so much, at least, for what went beside flows that share their connections; whether that is more.
-    pub(crate) fn raise_along(&mut self, (floor, along): (Bytes, Bytes)) -> bool {
-        self.count_as(floor, |declared| Lie::Along { declared, along })
-    }
-
-    fn count_as(&mut self, floor: Bytes, why: impl FnOnce(Bytes) -> Lie) -> bool {
-        let Some(declared) = self.size.filter(|size| *size < floor) else {
-            return false;
-        };
-        self.size = Some(floor);
-        self.contradicted.get_or_insert(why(declared));
-        true
-    }
-
-    /// What was declared, whatever was measured; `None` of a stream.
-    pub(crate) fn declared_size(&self) -> Option<Bytes> {
-        match self.contradicted {
-            Some(
-                Lie::Size { declared } | Lie::Before { declared, .. } | Lie::Along { declared, .. },
-            ) => Some(declared),
-            _ => self.size,
-        }
-    }
-
-    /// What was declared and measured otherwise, in words.
-    pub(crate) fn lie(&self) -> Option<String> {
-        Some(match self.contradicted? {
-            Lie::Size { declared } => {
-                format!("declared {declared} in all, but {} were delivered", self.delivered)
-            }
-            Lie::Before { declared, undeclared } => {
-                format!(
-                    "declared {declared}, but its application had sent {undeclared} that it did not declare"
-                )
-            }
-            Lie::Along { declared, along } => {
-                format!(
-                    "declared {declared}, but shares its connection, and beside flows of such connections that were \
-                     held back {along} went; declare a flow when the one before is complete, or another connection"
-                )
-            }
-            Lie::Backlog { declared } => {
-                format!("declared {declared} waiting, but its sender's kernel has nothing to send")
-            }
-        })
-    }
-}
-
-/// What was declared and measured otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lie {
-    /// More was delivered than was declared.
-    Size { declared: Bytes },
-    /// Its application has sent so much within [`WHILE`](crate::applications::ledger::WHILE) that it did not declare.
-    Before { declared: Bytes, undeclared: Bytes },
-    /// Its connection is that of other flows as well; beside flows of such connections that were held back so much went
-    /// within [`WHILE`](crate::applications::ledger::WHILE).
-    Along { declared: Bytes, along: Bytes },
-    /// A backlog that the sender's kernel doesn't have.
-    Backlog { declared: Bytes },
-}
-
-/// All applications, jobs and flows.
+/// All applications, jobs and flows. Who isn't of this room can't change one but by what it says of it here.
 #[derive(Default)]
 pub(crate) struct Registry {
     pub(crate) applications: Applications,
@@ -273,16 +63,16 @@ pub(crate) struct Registry {
     /// The connections of those that were declared without a port.
     pub(crate) joins: Joins,
     pub(crate) processes: Processes,
-    pub(crate) tenants: Tenants,
+    pub(super) tenants: Tenants,
     pub(crate) owners: Owners,
     pub(crate) pods: Pods,
     pub(crate) ledger: Ledger,
-    /// Flows that the policy isn't told of.
-    pub(crate) parked: usize,
+    /// How many flows the policy isn't told of.
+    parked: usize,
     /// Who asked for what nobody has granted them, for people.
-    pub(crate) overreach: Contradictions<256>,
+    pub(super) overreach: Contradictions<256>,
     /// Flows that nobody declared.
-    pub(crate) seen: usize,
+    seen: usize,
     /// When those were looked through, as [`Context::awake`].
     swept: Time,
     /// Turns that have ended.
@@ -299,6 +89,45 @@ impl Registry {
     /// Nothing is declared, and these may declare.
     pub(crate) fn new(tenants: Tenants) -> Self {
         Self { tenants, ..Self::default() }
+    }
+
+    /// Others may declare from now on. What is declared already stays.
+    pub(crate) fn set_tenants(&mut self, tenants: Tenants) {
+        self.tenants = tenants;
+    }
+
+    /// Who may declare what.
+    pub(crate) const fn tenants(&self) -> &Tenants {
+        &self.tenants
+    }
+
+    /// Who asked for what nobody has granted them, for people.
+    pub(crate) const fn overreach(&self) -> &Contradictions<256> {
+        &self.overreach
+    }
+
+    /// How many flows nobody declared.
+    pub(crate) const fn seen(&self) -> usize {
+        self.seen
+    }
+
+    /// Forgets an application. Its jobs must be gone.
+    pub(crate) fn forget(&mut self, application: &str) {
+        self.applications.remove(application);
+    }
+
+    /// Whose the source of a reported connection is, as the control groups of its host say.
+    pub(crate) fn note_owner(&mut self, cx: &Context, host: &str, report: &ConnectionReport) {
+        let owner = self.tenants.owner(host, &report.processes);
+        self.owners.note(cx, report.connection, owner);
+    }
+
+    /// An application has declared what is another's: counted, and `told` to people.
+    pub(crate) fn note_usurper(&mut self, now: Time, application: &str, told: String) {
+        self.overreach.note(now, told);
+        if let Some(known) = self.applications.get_mut(application) {
+            known.contradicted += 1;
+        }
     }
 
     /// What an application declared ends at `at`, unless it comes back.
@@ -344,7 +173,7 @@ impl Registry {
         self.jobs.get(job.index())?.as_ref()
     }
 
-    pub(crate) fn job_mut(&mut self, job: JobId) -> Option<&mut Job> {
+    pub(super) fn job_mut(&mut self, job: JobId) -> Option<&mut Job> {
         self.jobs.get_mut(job.index())?.as_mut()
     }
 
@@ -372,8 +201,124 @@ impl Registry {
         self.flows.get(flow.index())?.as_ref()
     }
 
-    pub(crate) fn flow_mut(&mut self, flow: FlowId) -> Option<&mut Flow> {
+    pub(super) fn flow_mut(&mut self, flow: FlowId) -> Option<&mut Flow> {
         self.flows.get_mut(flow.index())?.as_mut()
+    }
+
+    /// The connection of a flow is open: its ends, where that is new.
+    pub(crate) fn open(&mut self, flow: FlowId) -> Option<(NodeId, NodeId)> {
+        let flow = self.flow_mut(flow).filter(|flow| !flow.open)?;
+        flow.open = true;
+        Some(flow.ends)
+    }
+
+    /// It isn't; whether that is new.
+    pub(crate) fn close(&mut self, flow: FlowId) -> bool {
+        self.flow_mut(flow).is_some_and(|flow| core::mem::take(&mut flow.open))
+    }
+
+    /// The first packet of a flow's connection is told now.
+    pub(crate) fn told(&mut self, cx: &Context, flow: FlowId, by: Option<ChannelId>) {
+        if let Some(flow) = self.flow_mut(flow) {
+            flow.told(cx, by);
+        }
+    }
+
+    /// All that the connection of a flow delivers is the flow's, unless it is known that it had delivered something.
+    pub(crate) fn begins_at_nothing(&mut self, flow: FlowId) {
+        if let Some(flow) = self.flow_mut(flow) {
+            flow.base.get_or_insert(Bytes::ZERO);
+        }
+    }
+
+    /// The window scale of a flow's receiver is seen; whether it was another, or unknown.
+    pub(crate) fn see_scale(&mut self, flow: FlowId, scale: Option<u8>) -> bool {
+        let seen = |flow: &mut Flow| core::mem::replace(&mut flow.scale, scale) != scale;
+        self.flow_mut(flow).is_some_and(seen)
+    }
+
+    /// A flow goes on where the window scale was so, if that was known.
+    pub(crate) fn take_over_scale(&mut self, flow: FlowId, scale: Option<u8>) {
+        if let Some(flow) = self.flow_mut(flow) {
+            flow.scale = flow.scale.or(scale);
+        }
+    }
+
+    /// A flow's connection was reported, and whether it `sends`.
+    pub(crate) fn hear(&mut self, cx: &Context, flow: FlowId, sends: bool) {
+        if let Some(flow) = self.flow_mut(flow) {
+            flow.hear(cx);
+            if sends {
+                flow.busy = Some(cx.awake);
+            }
+        }
+    }
+
+    /// What the connections of a flow have delivered, and what waits at them, by the report of now.
+    pub(crate) fn note_progress(
+        &mut self,
+        cx: &Context,
+        flow: FlowId,
+        sampled: Time,
+        (delivered, queued): (Bytes, Bytes),
+    ) {
+        if let Some(flow) = self.flow_mut(flow) {
+            flow.note(cx, sampled, delivered, queued);
+        }
+    }
+
+    /// An application declares a sample of a stream.
+    pub(crate) fn note_stream(&mut self, cx: &Context, sample: &StreamSample) {
+        if let Some(flow) = self.flow_mut(sample.flow) {
+            flow.declared = Some((cx.awake, *sample));
+        }
+    }
+
+    /// What a flow makes of being let send: a connection of it has carried so much; whether something waits there.
+    pub(crate) fn note_use(&mut self, flow: FlowId, carried: Bytes, waits: bool) {
+        if let Some(flow) = self.flow_mut(flow) {
+            flow.waste.note(carried, waits);
+        }
+    }
+
+    /// Judges that, as [`Waste::judge`](crate::waste::Waste::judge) does. Where it changes: whether the flow gives way.
+    pub(crate) fn judge_waste(
+        &mut self,
+        cx: &Context,
+        flow: FlowId,
+        leads: bool,
+        path: impl FnOnce() -> Vec<(LinkId, Rate)>,
+        links: &Traffic,
+    ) -> Option<bool> {
+        let waste = &mut self.flow_mut(flow)?.waste;
+        let is_changed = waste.judge(cx, leads, path, links);
+        is_changed.then_some(waste.gives_way())
+    }
+
+    /// The policy isn't told of a flow any more.
+    pub(crate) fn park(&mut self, flow: FlowId) {
+        self.set_parked(flow, true);
+    }
+
+    /// The policy is told of a flow again.
+    pub(crate) fn unpark(&mut self, flow: FlowId) {
+        self.set_parked(flow, false);
+    }
+
+    fn set_parked(&mut self, flow: FlowId, parked: bool) {
+        if let Some(flow) = self.flow_mut(flow).filter(|flow| flow.parked != parked) {
+            flow.parked = parked;
+            if parked {
+                self.parked += 1;
+            } else {
+                self.parked -= 1;
+            }
+        }
+    }
+
+    /// Whether there are flows that the policy isn't told of.
+    pub(crate) const fn parks(&self) -> bool {
+        self.parked > 0
     }
 
     /// All flows, by number.
@@ -874,4 +819,34 @@ fn place<T>(table: &mut Vec<Option<T>>, at: usize, what: T) {
         table.resize_with(at + 1, || None);
     }
     table[at] = Some(what);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// While none is parked nobody looks whether a flow is.
+    #[test]
+    fn a_flow_is_parked_once_until_it_goes_on_or_ends() {
+        let mut registry = Registry::default();
+        let mut add = |port: u16| {
+            let connection = Connection {
+                source: ([10, 0, 0, 1], port).into(),
+                destination: ([10, 0, 0, 2], 5000).into(),
+            };
+            let ends = (NodeId(0), NodeId(1));
+            let flow = Flow::new(None, connection.into(), ends, None, Time::ZERO);
+            registry.add_flow(flow).expect("there is room")
+        };
+        let [goes_on, ends] = [add(1), add(2)];
+        for flow in [goes_on, goes_on, ends] {
+            registry.park(flow);
+        }
+        registry.unpark(goes_on);
+        assert!(registry.parks());
+        registry.remove_flow(ends);
+        assert!(!registry.parks());
+        registry.unpark(goes_on);
+        assert!(!registry.parks());
+    }
 }

@@ -16,7 +16,8 @@ use alloc::vec::Vec;
 use model::{Declared, FlowId, JobId, NodeId, TaskId};
 use units::Bytes;
 
-use crate::applications::registry::{Flow, Lie, Registry};
+use crate::applications::flow::{Flow, Lie};
+use crate::applications::registry::Registry;
 
 /// Numbers of tasks from here on are the controller's own.
 pub(crate) const OWN_TASKS: u32 = 0xc000_0000;
@@ -140,7 +141,6 @@ mod tests {
     use units::Time;
 
     use super::*;
-    use crate::applications::registry::Flow;
 
     const MEGA: u64 = 1_000_000;
 

@@ -8,7 +8,7 @@ use units::Rate;
 
 use super::Controller;
 use crate::applications::declare::{Announcement, Beside};
-use crate::applications::registry::Flow;
+use crate::applications::flow::Flow;
 use crate::applications::selector::Selector;
 use crate::message::Refusal;
 
@@ -127,7 +127,7 @@ impl Controller {
         let Some((flow, is_last)) = self.registry.remove_flow(id) else {
             return;
         };
-        if flow.open && !flow.parked {
+        if flow.open && !flow.is_parked() {
             self.tell(Measured::Closed { flow: id });
         }
         // Else its connection is over.
@@ -153,10 +153,10 @@ impl Controller {
     fn correct(&mut self, sample: &mut StreamSample) {
         let (awake, fresh) = (self.context.awake, self.context.lately());
         let limit = self.desired.intention(sample.flow).limit();
-        let Some(flow) = self.registry.flow_mut(sample.flow) else {
+        self.registry.note_stream(&self.context, sample);
+        let Some(flow) = self.registry.flow(sample.flow) else {
             return;
         };
-        flow.declared = Some((awake, *sample));
         if flow.heard.is_none_or(|at| awake.since(at) > fresh) {
             return;
         }

@@ -15,7 +15,7 @@ use units::{Rate, Span};
 
 use super::Controller;
 use crate::agents::{Everything, capping};
-use crate::applications::registry::Flow;
+use crate::applications::flow::Flow;
 use crate::applications::selector::Selector;
 use crate::config::Enforcement;
 use crate::desired::{Grant, Intention};
@@ -27,7 +27,7 @@ impl Controller {
     /// that one input changes and another changes back are not told.
     pub fn decide(&mut self, out: &mut Vec<Output>) {
         self.tell_corrections();
-        for directive in self.decider.decide(self.context.now, &self.view.network) {
+        for directive in self.decider.decide(self.context.now, self.view.network()) {
             self.counters.directives += 1;
             self.judged.add_directive(&directive);
             self.take_in(directive);
@@ -44,22 +44,22 @@ impl Controller {
     /// Notes what the policy wants. Caps of windows and gaps join what is to be sent here, all else in `enforce`.
     fn take_in(&mut self, directive: Directive) {
         match directive {
-            Directive::Pace { flow, limit, .. } => {
+            Directive::Pace { flow, limit } => {
                 let now = self.context.now;
                 self.intend(flow, |wanted| {
                     wanted.set_limit(now, limit);
                     wanted.since = now;
                 });
             }
-            Directive::Prioritize { flow, priority, .. } => {
+            Directive::Prioritize { flow, priority } => {
                 self.intend(flow, |wanted| wanted.priority = priority);
             }
-            Directive::Window { link, flow, cap, .. } => {
+            Directive::Window { link, flow, cap } => {
                 self.cap_window(link, flow, cap.map(Caps::from));
             }
             Directive::Prepare { link, flow, caps } => self.cap_window(link, flow, Some(caps)),
-            Directive::PacePair { src, dst, rate, .. } => {
-                self.desired.give_pair((src, dst), rate);
+            Directive::PacePair { src, dst, rate } => {
+                self.pairs.give((src, dst), rate);
             }
             Directive::Space { link, gap } => self.space(link, gap),
             // Nothing under a controller does these.
@@ -98,7 +98,7 @@ impl Controller {
 
     /// Caps windows where a link begins, or lifts the cap: of one flow, or of all over the link.
     pub(super) fn cap_window(&mut self, link: LinkId, flow: Option<FlowId>, caps: Option<Caps>) {
-        if link.index() >= self.view.links.len() {
+        if link.index() >= self.view.links().len() {
             return;
         }
         if (flow, caps) == (None, None) {
@@ -126,7 +126,7 @@ impl Controller {
 
     /// Spaces acknowledgements where a link begins, or no more.
     pub(super) fn space(&mut self, link: LinkId, gap: Option<Span>) {
-        if link.index() < self.view.links.len() {
+        if link.index() < self.view.links().len() {
             self.desired.set_gap(link, gap);
             self.tell_gap(link, gap);
         }
@@ -154,7 +154,7 @@ impl Controller {
     /// can't be told at which interface.
     pub(super) fn agent_caps(&self, link: LinkId) -> bool {
         let at = self.view.start(link);
-        let is_named = !self.view.links[link.index()].interface.is_empty();
+        let is_named = !self.view.link(link).interface.is_empty();
         self.agents.acting_for(at).is_some_and(|(_, agent)| {
             is_named && agent.capabilities.contains(&Capability::Windows)
                 || !self.switches.caps_windows(at)
@@ -218,7 +218,7 @@ impl Controller {
         if let Some(cap) = caps.constant() {
             return Some(Does::Cap(CapWindow { window_bytes: window(cap), shift }));
         }
-        let port = PortNo(self.view.links[link.index()].port?);
+        let port = PortNo(self.view.link(link).port?);
         let at = |severity| caps.at(severity).map_or(PrepareWindow::NONE, window);
         let window_bytes = Severity::ALL.map(at);
         Some(Does::Prepare(PrepareWindow { port, window_bytes, shift }))
@@ -359,23 +359,26 @@ impl Controller {
         }
         let (flows, joined) = self.registry.carrying(connection);
         let among = joined.map_or(1, |declared| self.registry.joins.counting(declared));
-        let mut grant = self.desired.grant(connection, (flows, among), ends);
+        let share = self.pairs.share(connection, ends);
+        let mut grant = self.desired.grant(flows, among, share);
         if joined.is_some_and(|declared| self.has_one_meter(declared)) {
-            grant.rate = self.desired.grant(connection, (&[], 1), ends).rate;
+            grant.rate = share;
         }
         // A meter that holds all that join holds no single one.
         let is_for_all = self.context.enforcement == Enforcement::Meters
             && !Selector::from(*connection).is_exact();
-        if !is_for_all {
-            grant.rate = grant.rate.into_iter().chain(self.by_hand(flows)).min();
-        }
+        self.bounded(grant, if is_for_all { &[] } else { flows })
+    }
+
+    /// What the policy wants of a connection that carries these flows, as far as operators and actuators let it.
+    pub(super) fn bounded(&self, wanted: Grant, flows: &[FlowId]) -> Grant {
         // Switches meter more than hosts can be told.
         let most = match self.context.enforcement {
             Enforcement::Pacing => MOST_RATE,
             Enforcement::Meters => Rate::MAX,
         };
-        grant.rate = grant.rate.map(|rate| rate.clamp(LEAST_RATE, most));
-        grant
+        let rate = wanted.rate.into_iter().chain(self.by_hand(flows)).min();
+        Grant { rate: rate.map(|rate| rate.clamp(LEAST_RATE, most)), ..wanted }
     }
 
     /// Whether one meter holds all that join.
@@ -405,7 +408,9 @@ impl Controller {
 
     /// Tells actuators of the connections whose grant may have changed.
     fn enforce(&mut self) {
-        for connection in self.desired.take_changed(self.registry.joins.take_divided()) {
+        let paired = self.pairs.take_changed();
+        let others = self.registry.joins.take_divided().chain(&paired);
+        for connection in self.desired.take_changed(others) {
             let Some((src, dst)) = self.view.ends(&connection) else {
                 continue;
             };
@@ -445,16 +450,15 @@ impl Controller {
                 let is_here = |of: &&Connection| {
                     self.view.host_at(of.source.ip()).is_some_and(|host| hosts.contains(&host))
                 };
-                let left = self.agents.rates_behind.iter().map(|(connection, _)| connection);
+                let left = self.agents.standing().rates_left().map(|(connection, _)| connection);
                 let left: Vec<Connection> = left.filter(is_here).copied().collect();
-                let things = self.agents.things_behind.iter().map(|(thing, _)| thing);
+                let things = self.agents.standing().things_left().map(|(thing, _)| thing);
                 let things =
                     things.filter(|of| of.place(&self.view).is_some_and(|at| hosts.contains(&at)));
                 let things = things.cloned().collect();
                 self.agents.retell(channel, everything, &left, things);
             }
-            let unconfirm = |connection| self.desired.confirm(connection, None);
-            if let Some(commands) = self.agents.take_commands(&self.context, channel, unconfirm) {
+            if let Some(commands) = self.agents.take_commands(&self.context, channel) {
                 self.counters.commands += commands.commands.len() as u64;
                 out.push(Output::Agent(channel, commands));
             }
@@ -476,7 +480,7 @@ impl Controller {
         for host in hosts {
             let addresses = self.view.addresses_of(*host);
             let leaving = addresses.flat_map(|address| self.registry.leaving(address));
-            for connection in leaving.chain(self.desired.paired_from(*host)) {
+            for connection in leaving.chain(self.pairs.paired_from(*host)) {
                 let mut grant = self.grant(connection);
                 if self.context.enforcement == Enforcement::Meters {
                     grant.rate = None;
@@ -485,7 +489,7 @@ impl Controller {
                     all.grants.insert(*connection, grant);
                 }
             }
-            for link in self.view.network.topology().out(*host) {
+            for link in self.view.network().topology().out(*host) {
                 self.everything_at(*host, *link, &mut all);
             }
         }
@@ -494,7 +498,7 @@ impl Controller {
 
     /// What the agent of a host or switch has to do where a link leaves it.
     fn everything_at(&self, node: NodeId, link: LinkId, all: &mut Everything) {
-        let interface = &self.view.links[link.index()].interface;
+        let interface = &self.view.link(link).interface;
         if interface.is_empty() {
             return;
         }

@@ -78,11 +78,7 @@ impl Controller {
             }
             SwitchEvent::Done(xid) => match self.switches.answered(node, xid) {
                 Some(Pending::Step) => self.rollout.confirmed(node),
-                Some(Pending::Changes(changes)) => {
-                    if let Some(switch) = self.switches.get_mut(node) {
-                        switch.confirm(changes);
-                    }
-                }
+                Some(Pending::Changes(changes)) => self.switches.confirm(node, changes),
                 _ => {}
             },
             SwitchEvent::Entries(xid, entries, last) => {
@@ -95,7 +91,7 @@ impl Controller {
                 self.switches.meters_listed(&self.context, node, xid, &meters, last);
             }
             SwitchEvent::Failed(xid, code) => {
-                self.switches.counters.switch_errors += 1;
+                self.switches.note_error();
                 match self.switches.answered(node, xid) {
                     // A switch that knows no roles obeys everybody.
                     Some(Pending::Role) if code == Some(ErrorCode::STALE) => {
@@ -103,11 +99,7 @@ impl Controller {
                     }
                     // A step that isn't confirmed must not stop all others.
                     Some(Pending::Step) => self.rollout.confirmed(node),
-                    Some(Pending::Changes(changes)) => {
-                        if let Some(switch) = self.switches.get_mut(node) {
-                            switch.fail(&changes, code);
-                        }
-                    }
+                    Some(Pending::Changes(changes)) => self.switches.fail(node, &changes, code),
                     // A switch that doesn't say what ports it has is of no use.
                     Some(Pending::Ports) => {
                         self.close_switch(channel, Closing::Session(Closed::Silence));
@@ -118,7 +110,7 @@ impl Controller {
             // A controller of a later epoch has come meanwhile.
             SwitchEvent::Error(_, ErrorCode::IS_SLAVE) => self.outranked_at(channel, node),
             SwitchEvent::Error(xid, code) => self.switches.refused(node, xid, code),
-            SwitchEvent::Malformed => self.switches.counters.malformed += 1,
+            SwitchEvent::Malformed => self.switches.note_malformed(),
             SwitchEvent::Up | SwitchEvent::Nothing => {}
         }
     }
@@ -135,7 +127,7 @@ impl Controller {
             Err(reason) => {
                 let told =
                     format!("a switch of number {:#x} is refused: {reason}", features.datapath_id);
-                self.view.contradictions.note(self.context.now, told);
+                self.view.contradict(self.context.now, told);
                 let refusal = Refusal { field: "datapath_id", reason, busy: false };
                 self.close_switch(channel, Closing::Refused(refusal));
                 return;
@@ -183,15 +175,13 @@ impl Controller {
                 // Meters are set by what was declared.
                 self.desired.touch(flow.selector.connection);
             }
-            self.desired.touch_pairs();
+            self.pairs.touch_all();
         }
     }
 
     /// A switch takes nothing from this controller any more.
     fn outranked_at(&mut self, channel: ChannelId, node: NodeId) {
-        if let Some(switch) = self.switches.get_mut(node) {
-            switch.obeys_another = true;
-        }
+        self.switches.note_outranked(node);
         self.close_switch(channel, Closing::Outranked);
     }
 
@@ -249,7 +239,7 @@ impl Controller {
         }
         let Connection { source, destination } = segment.connection;
         let link = self.view.link_at(node, port);
-        let leads = link.map(|link| self.view.network.topology().link(link).to);
+        let leads = link.map(|link| self.view.network().topology().link(link).to);
         if leads.is_none() || self.view.host_at(source.ip()) != leads {
             return;
         }
@@ -260,9 +250,7 @@ impl Controller {
             let scale = segment.scale;
             let (flows, mut is_new) = (self.registry.carried_by(&data).to_vec(), false);
             for id in &flows {
-                if let Some(flow) = self.registry.flow_mut(*id) {
-                    is_new |= core::mem::replace(&mut flow.scale, scale) != scale;
-                }
+                is_new |= self.registry.see_scale(*id, scale);
             }
             let all = flows.first().filter(|_| is_new).map(|id| self.led_by(*id));
             for of in all.unwrap_or_else(|| Vec::from([data])) {

@@ -18,7 +18,8 @@ use units::{Rate, Span, Time};
 
 use super::Controller;
 use crate::agents::{Agent, Former};
-use crate::applications::registry::{Flow, Job};
+use crate::applications::flow::Flow;
+use crate::applications::registry::Job;
 use crate::applications::selector::Selector;
 use crate::config::Enforcement;
 use crate::fabric::discovery::PROBES;
@@ -28,6 +29,7 @@ use crate::status::{
     AgentStatus, ApplicationFlows, ApplicationStatus, Asked, FlowStatus, FormerAgentStatus,
     JobStatus, LinkStatus, RefusalStatus, Status, SwitchStatus,
 };
+use crate::thing::Thing;
 
 /// Why nothing holds a flow of which a port is not known.
 const UNSEEN: &str = "no agent has seen a connection of it yet";
@@ -96,7 +98,7 @@ impl Answers<'_> {
             epoch: self.context.epoch,
             since_ns: self.since,
             now_ns: self.now,
-            policy: self.decider.name.clone(),
+            policy: self.decider.name().into(),
             enforcement: self.context.enforcement.name(),
             switches: self.switch_statuses(),
             agents: self
@@ -142,7 +144,7 @@ impl Answers<'_> {
                     memory_bytes: known.memory,
                 })
                 .collect(),
-            tenants: self.registry.tenants.all().map(String::from).collect(),
+            tenants: self.registry.tenants().all().map(String::from).collect(),
             links: self.link_statuses(),
             orders: self.orders.standing(),
             problems: self.problems(&unseen),
@@ -152,9 +154,10 @@ impl Answers<'_> {
     /// Agents that are gone, and what they may have left standing.
     fn former_statuses(&self) -> Vec<FormerAgentStatus> {
         let mut stand: BTreeMap<NodeId, (usize, Time)> = BTreeMap::new();
-        let rates = self.agents.rates_behind.iter();
+        let standing = self.agents.standing();
+        let rates = standing.rates_left();
         let rates = rates.map(|(of, until)| (self.view.host_at(of.source.ip()), until));
-        let things = self.agents.things_behind.iter();
+        let things = standing.things_left();
         let all = rates.chain(things.map(|(of, until)| (of.place(&self.view), until)));
         for (node, until) in all.filter(|(_, until)| *until > self.now) {
             let Some(node) = node else { continue };
@@ -206,7 +209,7 @@ impl Answers<'_> {
     }
 
     fn switch_statuses(&self) -> Vec<SwitchStatus> {
-        let topology = self.view.network.topology();
+        let topology = self.view.network().topology();
         let nodes = (0u32..).zip(topology.nodes());
         let is_known = |number, name| self.view.named(name) == Some(NodeId(number));
         let switches = nodes.filter(|(number, node)| {
@@ -233,12 +236,12 @@ impl Answers<'_> {
 
     fn link_statuses(&self) -> Vec<LinkStatus> {
         let loads = self.loads(|_| true);
-        let links = (0u32..).zip(self.view.network.topology().links());
+        let links = (0u32..).zip(self.view.network().topology().links());
         links
             .map(|(number, link)| {
                 let id = LinkId(number);
                 let load = loads.get(&id).cloned().unwrap_or_default();
-                let known = &self.view.links[id.index()];
+                let known = self.view.link(id);
                 // What nobody sends needs no measurement.
                 let measured_bps =
                     if load.flows.is_empty() { Some(Rate::ZERO) } else { load.measured };
@@ -248,7 +251,7 @@ impl Answers<'_> {
                     capacity_bps: link.spec.capacity,
                     declared: known.declared,
                     seen: self.can_be_seen(id).then(|| known.seen.is_some()),
-                    up: self.view.network.is_up(id),
+                    up: self.view.network().is_up(id),
                     flows: load.flows.len(),
                     limited_bps: load.limited,
                     enforced_bps: load.enforced,
@@ -261,7 +264,7 @@ impl Answers<'_> {
 
     /// Whether probes would cross a link: between two switches that are connected.
     fn can_be_seen(&self, link: LinkId) -> bool {
-        let link = self.view.network.topology().link(link);
+        let link = self.view.network().topology().link(link);
         [link.from, link.to].iter().all(|n| self.switches.is_ready(*n))
     }
 
@@ -269,10 +272,10 @@ impl Answers<'_> {
     fn is_silent(&self, link: LinkId) -> bool {
         let patience = self.context.probe_pause() * PROBES;
         let long = |since| self.now.since(since) > patience;
-        if self.view.links[link.index()].seen.is_some_and(|seen| !long(seen)) {
+        if self.view.link(link).seen.is_some_and(|seen| !long(seen)) {
             return false;
         }
-        let link = self.view.network.topology().link(link);
+        let link = self.view.network().topology().link(link);
         let ends = [link.from, link.to].map(|node| self.switches.get(node));
         ends.iter().all(|end| end.is_some_and(|switch| switch.ready && long(switch.ready_since)))
     }
@@ -292,24 +295,24 @@ impl Answers<'_> {
             }
         };
         let rates = match self.context.enforcement {
-            Enforcement::Pacing => self.desired.all_confirmed().filter(stands).count(),
+            Enforcement::Pacing => self.agents.standing().rates().filter(stands).count(),
             Enforcement::Meters => {
                 self.registry.flows().filter(|(_, flow)| self.enforced(flow).is_some()).count()
             }
         };
         let sure = self.agents.iter().filter(|agent| self.doubt(agent).is_none());
-        let left = self.agents.things_behind.iter().filter(|(_, until)| *until > self.now).count();
-        rates + left + sure.map(|agent| agent.failures.standing()).sum::<usize>()
+        let left = self.agents.standing().things_left().filter(|(_, until)| *until > self.now);
+        rates + left.count() + sure.map(|agent| agent.held.count()).sum::<usize>()
     }
 
     /// Whether the lease of a limit whose agent is gone still lasts.
     fn is_left(&self, connection: &Connection) -> bool {
-        self.agents.rates_behind.until(connection).is_some_and(|until| until > self.now)
+        self.agents.standing().left_until(connection).is_some_and(|until| until > self.now)
     }
 
     fn problems(&self, unseen: &BTreeMap<Connection, Time>) -> Vec<String> {
         let mut problems = Vec::new();
-        if let Some(act) = &self.orders.frozen {
+        if let Some(act) = self.orders.frozen() {
             let by = by(act);
             let but = match self.in_force() {
                 0 => "no limit is in force until `watermaster order thaw`".into(),
@@ -328,11 +331,11 @@ impl Answers<'_> {
                 self.context.epoch
             ));
         }
-        let policy = &self.decider.name;
+        let policy = self.decider.name();
         if let Some(why) = policy::find(policy).ok().and_then(policy::Descriptor::why_not_live) {
             problems.push(format!("policy {policy}: {why}"));
         }
-        if self.registry.seen >= self.context.limits.flows {
+        if self.registry.seen() >= self.context.limits.flows {
             let most = self.context.limits.flows;
             problems.push(format!(
                 "{most} connections that nobody declared are open: more are not governed; raise limits.flows"
@@ -357,7 +360,7 @@ impl Answers<'_> {
                     .push(format!("switch {name} has less than two tables: it gets no entries"));
             }
         }
-        for (number, link) in (0u32..).zip(&self.view.links) {
+        for (number, link) in (0u32..).zip(self.view.links()) {
             let id = LinkId(number);
             if link.declared && self.is_silent(id) {
                 let whole = |seen| Span::from_secs(self.now.since(seen).as_nanos() / 1_000_000_000);
@@ -368,14 +371,18 @@ impl Answers<'_> {
                     since.unwrap_or_default()
                 ));
             }
-            if !self.view.network.is_up(id) && (link.declared || !link.lost) {
+            if !self.view.network().is_up(id) && (link.declared || !link.lost) {
                 problems.push(format!("link {} is down", self.view.link_name(id)));
             }
         }
         for agent in self.agents.iter() {
-            let held =
-                |of: &Connection| self.desired.confirmed(of).filter(|_| self.is_held(agent, of));
-            let failures = agent.failures.summaries(held);
+            let rate = |of: &Connection| {
+                self.agents.standing().rate(of).filter(|_| self.is_held(agent, of))
+            };
+            let failures = agent.failures.summaries(|thing| match thing {
+                Thing::Rate(of) => rate(of).map(|rate| format!("{rate}")),
+                thing => agent.held.in_words(thing),
+            });
             let contradictions = agent.contradictions.iter(self.now).cloned();
             let all = failures.into_iter().chain(contradictions);
             problems.extend(all.map(|what| format!("agent {}: {what}", agent.identity)));
@@ -401,10 +408,10 @@ impl Answers<'_> {
             }
         }
         // One that is back may have said the same again.
-        let lost = self.agents.lost.iter(self.now).filter(|what| !problems.contains(what));
+        let lost = self.agents.lost().iter(self.now).filter(|what| !problems.contains(what));
         let lost: Vec<String> = lost.cloned().collect();
         problems.extend(lost);
-        let more = self.agents.lost.more(self.now);
+        let more = self.agents.lost().more(self.now);
         if more > 0 {
             problems.push(format!(
                 "{more} more things that agents were refused or said have no room here; the log names refusals"
@@ -427,14 +434,14 @@ impl Answers<'_> {
                 ));
             }
         }
-        problems.extend(self.view.contradictions.iter(self.now).cloned());
-        problems.extend(self.registry.overreach.iter(self.now).cloned());
+        problems.extend(self.view.contradictions().iter(self.now).cloned());
+        problems.extend(self.registry.overreach().iter(self.now).cloned());
         problems
     }
 
     /// Flows that have a limit, and no agent at their host that could hold it.
     fn unattended(&self) -> Option<String> {
-        if self.context.enforcement != Enforcement::Pacing || self.orders.frozen.is_some() {
+        if self.context.enforcement != Enforcement::Pacing || self.orders.frozen().is_some() {
             return None;
         }
         let is_unattended = |(id, flow): &(FlowId, &Flow)| {
@@ -536,18 +543,21 @@ impl Answers<'_> {
         if self.is_drained(flow.ends) {
             return None;
         }
-        let by_hand = self.limited_by_hand(flow).map(|(rate, _)| {
-            let carriers = self.registry.carriers(&flow.selector).count().max(1);
-            Rate::from_bps(rate.as_bps().saturating_mul(carriers as u64))
-        });
+        let by_hand = self.limited_by_hand(flow).map(|(each, _)| self.together(flow, each));
         let own = self.desired.intention(id).limit();
         [own, self.share(flow), by_hand].into_iter().flatten().min()
+    }
+
+    /// What the connections of a flow have together where each has so much.
+    fn together(&self, flow: &Flow, each: Rate) -> Rate {
+        let carriers = self.registry.carriers(&flow.selector).count().max(1);
+        Rate::from_bps(each.as_bps().saturating_mul(carriers as u64))
     }
 
     /// What its connections have of the rate of a flow's hosts.
     fn share(&self, flow: &Flow) -> Option<Rate> {
         let share = |connection: Connection| {
-            let share = self.desired.grant(&connection, (&[], 1), || Some(flow.ends)).rate?;
+            let share = self.pairs.share(&connection, || Some(flow.ends))?;
             let flows = self.registry.carried_by(&connection).len().max(1);
             Some(share.fraction(1, flows as u64))
         };
@@ -596,8 +606,8 @@ impl Answers<'_> {
 
     /// Whether an agent has confirmed the rate of a connection and its lease can still stand.
     fn is_held(&self, agent: &Agent, connection: &Connection) -> bool {
-        let left = self.agents.rates_behind.until(connection);
-        self.desired.confirmed(connection).is_some()
+        let left = self.agents.standing().left_until(connection);
+        self.agents.standing().rate(connection).is_some()
             && self.doubt(agent).is_none()
             && left.is_none_or(|until| until > self.now)
     }
@@ -623,7 +633,7 @@ impl Answers<'_> {
                     Some(agent) => self.is_held(agent, connection) && self.is_seen(agent, flow),
                     None => self.is_left(connection),
                 };
-                self.desired.confirmed(connection).filter(|_| is_held)
+                self.agents.standing().rate(connection).filter(|_| is_held)
             }
         };
         let limited = self.limited(flow);
@@ -699,11 +709,10 @@ impl Answers<'_> {
         for link in self.view.path(flow.ends, u64::from(id.0)) {
             let at = self.view.start(link);
             let agent = self.agents.acting_for(at).map(|(_, agent)| agent);
-            let (node, interface) =
-                (self.view.node_name(at), &self.view.links[link.index()].interface);
+            let (node, interface) = (self.view.node_name(at), &self.view.link(link).interface);
             if agent.is_none() {
                 let wanted = self.desired.gap(link).filter(|_| !self.is_uncapped(link, None));
-                let gap = self.agents.gap_behind(self.now, node, interface);
+                let gap = self.agents.standing().gap_left(self.now, node, interface);
                 let gap = gap.filter(|gap| wanted != Some(*gap)).map(|gap| spacing(gap, node));
                 // Of a connection and of all, the one that is its own counts.
                 let mut of = self.registry.carriers(&flow.selector).map(Some).chain([None]);
@@ -719,14 +728,14 @@ impl Answers<'_> {
                 continue;
             };
             let failed = |reason| format!("agent {} failed: {reason}", agent.identity);
-            let gap = agent.failures.standing_gap(node, interface);
+            let gap = agent.held.gap(node, interface);
             if let Some(gap) = gap.filter(|gap| agent.gap_of(link) != Some(*gap)) {
                 let reason = agent.failures.gap(node, interface);
                 all.push((spacing(gap, node), reason.map(failed)));
             }
             let of = self.registry.carriers(&flow.selector).map(Some).chain([None]);
             for of in of {
-                let caps = agent.failures.standing_window(node, interface, of);
+                let caps = agent.held.window(node, interface, of);
                 let Some(caps) = caps.filter(|caps| agent.caps_of(link, of) != Some(*caps)) else {
                     continue;
                 };
@@ -778,11 +787,11 @@ impl Answers<'_> {
     /// The time between acknowledgements where a link begins: in words, and whether it stands.
     fn gap(&self, link: LinkId) -> Option<(String, Standing)> {
         let gap = self.desired.gap(link)?;
-        let (at, interface) = (self.view.start(link), &self.view.links[link.index()].interface);
+        let (at, interface) = (self.view.start(link), &self.view.link(link).interface);
         let node = self.view.node_name(at);
         let standing = match self.agents.acting_for(at) {
             None => {
-                let left = self.agents.gap_behind(self.now, node, interface);
+                let left = self.agents.standing().gap_left(self.now, node, interface);
                 with_left(Standing::Failed(self.unacted(at)), left.map(|gap| spacing(gap, node)))
             }
             Some(_) if interface.is_empty() => self.undeclared(link),
@@ -801,7 +810,8 @@ impl Answers<'_> {
     /// The caps that an agent that is gone may have left where a link begins.
     fn left_caps(&self, link: LinkId, of: Option<Connection>) -> Option<Caps> {
         let node = self.view.node_name(self.view.start(link));
-        self.agents.window_behind(self.now, node, &self.view.links[link.index()].interface, of)
+        let interface = &self.view.link(link).interface;
+        self.agents.standing().window_left(self.now, node, interface, of)
     }
 
     fn undeclared(&self, link: LinkId) -> Standing {
@@ -822,7 +832,7 @@ impl Answers<'_> {
     }
 
     fn window_by_agent(&self, agent: &Agent, link: LinkId, of: Option<Connection>) -> Standing {
-        let (at, interface) = (self.view.start(link), &self.view.links[link.index()].interface);
+        let (at, interface) = (self.view.start(link), &self.view.link(link).interface);
         let failed = agent.failures.window(self.view.node_name(at), interface, of);
         if let Some(reason) = failed {
             return Standing::Failed(reason.into());
@@ -855,7 +865,7 @@ impl Answers<'_> {
         if scale.is_none() {
             return Standing::Awaited("the receiver's window scale was not seen".into());
         }
-        if caps.constant().is_none() && self.view.links[link.index()].port.is_none() {
+        if caps.constant().is_none() && self.view.link(link).port.is_none() {
             let link = self.view.link_name(link);
             return Standing::Awaited(format!("the port of {link} is not known"));
         }

@@ -31,7 +31,7 @@ impl Controller {
         let flow = self.registry.sharing(&declared).first().and_then(|id| self.registry.flow(*id));
         let since = flow.filter(|_| !had_joined).map_or(Time::NEVER, |flow| flow.since);
         let ends = self.view.ends(&connection);
-        let known = ends.and_then(|e| self.desired.delivered_before(e, &connection, since));
+        let known = ends.and_then(|e| self.pairs.delivered_before(e, &connection, since));
         let before = known.unwrap_or(before);
         let ids = self.registry.sharing(&declared).to_vec();
         let was_seen = ids.first().is_some_and(|id| self.take_over(&connection, *id));
@@ -52,9 +52,7 @@ impl Controller {
         let Some((seen, scale)) = self.registry.undeclared(connection) else {
             return false;
         };
-        if let Some(flow) = self.registry.flow_mut(by) {
-            flow.scale = flow.scale.or(scale);
-        }
+        self.registry.take_over_scale(by, scale);
         self.forget_flow(seen);
         true
     }
@@ -89,7 +87,7 @@ impl Controller {
         let processes = report.processes.iter().filter_map(number).collect();
         if self.registry.joins.hold(&self.context, report.connection, processes) {
             let back = Connection { source: destination, destination: source };
-            let is_known = |ends| self.desired.is_reported(ends, &back);
+            let is_known = |ends| self.pairs.is_reported(ends, &back);
             if self.view.ends(&back).is_some_and(is_known) {
                 self.join(back, Bytes::ZERO, false);
             }
@@ -182,7 +180,8 @@ mod tests {
                     controller.observe(Time::ZERO, input).expect("it is taken");
                 }
             }
-            assert_eq!(controller.desired.take_changed([].iter()).len(), 20);
+            let paired = controller.pairs.take_changed();
+            assert_eq!(controller.desired.take_changed(paired.iter()).len(), 20);
             let divided = controller.registry.joins.take_divided().count();
             assert_eq!(divided, usize::from(connections));
         }

@@ -6,14 +6,13 @@ use alloc::vec::Vec;
 
 use model::{
     Caps, Declared, FlowId, JobId, LEAST_RATE, LinkId, MOST_RATE, Measured, NodeId, NodeKind,
-    Observation,
 };
 use protocol::Connection;
 use protocol::operator::{Act, MOST_LASTS, Order};
 use units::Rate;
 
 use super::Controller;
-use crate::applications::registry::Flow;
+use crate::applications::flow::Flow;
 use crate::message::Refusal;
 use crate::orders::{by, texts};
 
@@ -57,14 +56,12 @@ impl Controller {
             }
             Order::Unblock { application } => self.orders.unblock(application),
             Order::Freeze { .. } => {
-                self.orders.frozen = Some(act.clone());
+                self.orders.freeze(act);
                 self.apply_anew();
                 Ok(())
             }
             Order::Thaw {} => {
-                if self.orders.frozen.take().is_none() {
-                    return refuse("type", "nothing is frozen".into());
-                }
+                self.orders.thaw()?;
                 self.apply_anew();
                 Ok(())
             }
@@ -125,7 +122,7 @@ impl Controller {
         }
         let known = self.registry.applications.get(application);
         match (known, job) {
-            (None, None) if self.registry.tenants.names(application) => Ok(()),
+            (None, None) if self.registry.tenants().names(application) => Ok(()),
             (None, _) => refuse(
                 "application",
                 format!(
@@ -202,12 +199,12 @@ impl Controller {
         for job in jobs {
             self.complete_job(job);
         }
-        self.registry.applications.remove(name);
+        self.registry.forget(name);
     }
 
     /// What keeps limits between two hosts from being in force, in words.
     pub(super) fn withheld(&self, ends: (NodeId, NodeId)) -> Option<String> {
-        if let Some(act) = &self.orders.frozen {
+        if let Some(act) = self.orders.frozen() {
             return Some(format!("decisions are frozen {}", by(act)));
         }
         self.drain_of(ends)
@@ -234,7 +231,7 @@ impl Controller {
 
     /// Whether limits between two hosts are not to be in force.
     pub(super) fn is_withheld(&self, ends: (NodeId, NodeId)) -> bool {
-        self.orders.frozen.is_some() || self.is_drained(ends)
+        self.orders.frozen().is_some() || self.is_drained(ends)
     }
 
     /// Notes whether a flow's limit is not to be in force.
@@ -250,7 +247,7 @@ impl Controller {
         let ends = match flow {
             Some(id) => self.registry.flow(id).map(|flow| flow.ends),
             None => {
-                let link = self.view.network.topology().link(link);
+                let link = self.view.network().topology().link(link);
                 Some((link.from, link.to))
             }
         };
@@ -271,7 +268,7 @@ impl Controller {
             self.note_withheld(id);
             self.touch(id);
         }
-        self.desired.touch_pairs();
+        self.pairs.touch_all();
         for (link, flow, caps) in self.desired.all_windows() {
             self.tell_window(link, flow, Some(caps));
         }
@@ -313,7 +310,7 @@ impl Controller {
                 self.cap_window(link, Some(id), None);
             }
         }
-        for ((src, dst), _) in self.desired.offered_at(host) {
+        for ((src, dst), _) in self.pairs.offered_at(host) {
             self.tell(Measured::Offered { src, dst, rate: Rate::ZERO });
         }
     }
@@ -332,45 +329,8 @@ impl Controller {
                 self.tell(Measured::Opened { flow: id, src, dst });
             }
         }
-        for ((src, dst), rate) in self.desired.offered_at(host) {
+        for ((src, dst), rate) in self.pairs.offered_at(host) {
             self.tell(Measured::Offered { src, dst, rate });
         }
-    }
-
-    /// What is left to tell the policy of an observation: it doesn't hear of hosts that are drained, and of
-    /// flows that nobody sees.
-    pub(super) fn without_drained(&self, mut observation: Observation) -> Option<Observation> {
-        if !self.orders.drains() && self.registry.parked == 0 {
-            return Some(observation);
-        }
-        let of_flow = |id: FlowId| {
-            self.registry.flow(id).is_some_and(|flow| flow.parked || self.is_drained(flow.ends))
-        };
-        let is_drained = match &mut observation {
-            Observation::Declared(Declared::FlowRequest { flow, .. })
-            | Observation::Measured(Measured::Opened { flow, .. }) => of_flow(*flow),
-            Observation::Measured(
-                Measured::Offered { src, dst, .. }
-                | Measured::Queued { src, dst, .. }
-                | Measured::Drained { src, dst },
-            ) => self.is_drained((*src, *dst)),
-            Observation::Declared(Declared::FlowComplete { flow, .. })
-            | Observation::Measured(Measured::Closed { flow }) => of_flow(*flow),
-            Observation::Declared(Declared::Streams(samples))
-            | Observation::Measured(Measured::Streams(samples)) => {
-                samples.retain(|sample| !of_flow(sample.flow));
-                samples.is_empty()
-            }
-            Observation::Measured(Measured::Carried { flows } | Measured::Delivered(flows)) => {
-                flows.retain(|(flow, _)| !of_flow(*flow));
-                flows.is_empty()
-            }
-            Observation::Measured(Measured::RoundTrips(flows)) => {
-                flows.retain(|(flow, _)| !of_flow(*flow));
-                flows.is_empty()
-            }
-            _ => false,
-        };
-        (!is_drained).then_some(observation)
     }
 }

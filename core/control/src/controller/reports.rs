@@ -15,9 +15,8 @@ use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span, Time};
 
 use super::Controller;
-use crate::applications::registry::Flow;
+use crate::applications::flow::Flow;
 use crate::message::{ChannelId, Closing, Output, Refusal};
-use crate::status::CongestionStatus;
 
 /// What is known of a flow with one report, over all its connections.
 #[derive(Clone, Copy, Default)]
@@ -104,9 +103,8 @@ impl Controller {
 
     pub(super) fn lose_agent(&mut self, channel: ChannelId) {
         self.recover(channel);
-        let unconfirm = |connection| self.desired.confirm(connection, None);
         let hosts = self.agents.hosts_of(channel).to_vec();
-        self.agents.remove(&self.context, channel, unconfirm);
+        self.agents.remove(&self.context, channel);
         // Its switch caps what it did.
         self.recap_at(&hosts);
     }
@@ -114,18 +112,10 @@ impl Controller {
     /// No port that an agent told of counts as congested: it would not tell that the port has recovered. One that goes on
     /// and connects again tells how its ports stand.
     fn recover(&mut self, channel: ChannelId) {
-        let (severity, queue) = (Severity::Recovered, Bytes::ZERO);
         for host in self.agents.hosts_of(channel).to_vec() {
-            for link in self.view.network.topology().out(host).to_vec() {
-                let known = &mut self.view.links[link.index()];
-                if known.told_by != Some(channel) {
-                    continue;
-                }
-                known.told_by = None;
-                if let Some(said) = known.congested.as_mut().filter(|said| said.severity > severity)
-                {
-                    (said.at_ns, said.severity, said.queue_bytes) =
-                        (self.context.now, severity, queue);
+            for link in self.view.network().topology().out(host).to_vec() {
+                if self.view.forget_congestion(self.context.now, link, channel) {
+                    let (severity, queue) = (Severity::Recovered, Bytes::ZERO);
                     self.tell(Measured::Congested { link, severity, queue });
                 }
             }
@@ -194,15 +184,13 @@ impl Controller {
                     self.check_host(channel, connection)?;
                 }
                 let number = (*epoch, *sequence);
-                let unconfirm = |connection| self.desired.confirm(connection, None);
-                if self.agents.failed(&self.context, channel, number, command, reason, unconfirm) {
+                if self.agents.failed(&self.context, channel, number, command, reason) {
                     self.counters.commands_failed += 1;
                 }
             }
             Report::Applied { epoch, sequence } => {
                 self.check_sent(channel, *epoch, *sequence)?;
-                let confirm = |connection, rate| self.desired.confirm(connection, rate);
-                self.agents.applied(&self.context, channel, *epoch, *sequence, confirm);
+                self.agents.applied(&self.context, channel, *epoch, *sequence);
             }
             Report::Stale { obeys, .. } => {
                 check_epoch(self.context.epoch, *obeys)?;
@@ -210,7 +198,7 @@ impl Controller {
                 self.agents.note_epoch(channel, *obeys);
             }
             Report::Left {} => {
-                self.agents.let_go(channel, |connection| self.desired.confirm(connection, None));
+                self.agents.let_go(channel);
                 self.close_agent(channel, Closing::Left);
             }
         }
@@ -225,11 +213,7 @@ impl Controller {
         queue: Bytes,
         told_by: Option<ChannelId>,
     ) {
-        let known = &mut self.view.links[link.index()];
-        let notices = 1 + known.congested.map_or(0, |before| before.notices);
-        let at_ns = self.context.now;
-        known.congested = Some(CongestionStatus { at_ns, severity, queue_bytes: queue, notices });
-        known.told_by = told_by;
+        self.view.note_congestion(self.context.now, link, (severity, queue), told_by);
         self.tell(Measured::Congested { link, severity, queue });
     }
 
@@ -265,7 +249,7 @@ impl Controller {
     /// that the sender is attached to.
     fn check_seen(&self, channel: ChannelId, connection: &Connection) -> Result<(), Refusal> {
         check_ports(connection)?;
-        let topology = self.view.network.topology();
+        let topology = self.view.network().topology();
         let host = self.view.host_at(connection.source.ip());
         let links = host.map(|host| topology.out(host)).into_iter().flatten();
         let mut next = links.map(|link| topology.link(*link).to);
@@ -312,18 +296,15 @@ impl Controller {
         }
         // One that was sampled before goes on, and somebody has begun to watch: samples tell what it had delivered.
         let ends = self.view.ends(&connection);
-        let is_new = ends.is_none_or(|ends| !self.desired.is_reported(ends, &connection));
+        let is_new = ends.is_none_or(|ends| !self.pairs.is_reported(ends, &connection));
         if is_new {
             self.join(connection, Bytes::ZERO, false);
         }
         if let Some(id) = self.registry.carried_by(&connection).first().copied() {
-            if let Some(flow) = self.registry.flow_mut(id) {
-                if is_new {
-                    // All that it delivers is the flow's.
-                    flow.base = flow.base.or(Some(Bytes::ZERO));
-                }
-                flow.told(&self.context, told_by);
+            if is_new {
+                self.registry.begins_at_nothing(id);
             }
+            self.registry.told(&self.context, id, told_by);
             self.tell_opened(id);
             return;
         }
@@ -335,12 +316,11 @@ impl Controller {
     pub(super) fn hand_on(&mut self, connection: Connection, ended: &Flow) {
         let next = self.registry.carried_by(&connection).first().copied();
         let next = next.or_else(|| self.open_undeclared(connection, ended.told_by, None));
-        let Some(flow) = next.and_then(|id| self.registry.flow_mut(id)) else {
-            return;
-        };
-        flow.scale = flow.scale.or(ended.scale);
-        flow.told(&self.context, ended.told_by);
-        next.into_iter().for_each(|id| self.tell_opened(id));
+        if let Some(id) = next {
+            self.registry.take_over_scale(id, ended.scale);
+            self.registry.told(&self.context, id, ended.told_by);
+            self.tell_opened(id);
+        }
     }
 
     /// Tells the policy of a connection that nobody declared, which had delivered `base`.
@@ -352,13 +332,11 @@ impl Controller {
     ) -> Option<FlowId> {
         let ends = self.view.ends(&connection).filter(|(src, dst)| src != dst);
         let ends = ends.filter(|_| self.decider.watch().is_some())?;
-        if self.registry.seen >= self.context.limits.flows {
+        if self.registry.seen() >= self.context.limits.flows {
             self.counters.flows_ignored += 1;
             return None;
         }
-        let mut flow = Flow::new(None, connection.into(), ends, None, self.context.now);
-        flow.base = base;
-        flow.told(&self.context, told_by);
+        let flow = Flow::seen(&self.context, connection.into(), ends, base, told_by);
         let id = self.registry.add_flow(flow)?;
         self.desired.begin(self.context.now, id);
         self.tell_opened(id);
@@ -379,9 +357,7 @@ impl Controller {
     }
 
     pub(super) fn tell_opened(&mut self, id: FlowId) {
-        if let Some(flow) = self.registry.flow_mut(id).filter(|flow| !flow.open) {
-            flow.open = true;
-            let (src, dst) = flow.ends;
+        if let Some((src, dst)) = self.registry.open(id) {
             self.tell(Measured::Opened { flow: id, src, dst });
         }
     }
@@ -408,8 +384,7 @@ impl Controller {
     }
 
     pub(super) fn tell_closed(&mut self, id: FlowId) {
-        let flow = self.registry.flow_mut(id);
-        if flow.is_some_and(|flow| core::mem::take(&mut flow.open)) {
+        if self.registry.close(id) {
             self.tell(Measured::Closed { flow: id });
         }
     }
@@ -428,7 +403,7 @@ impl Controller {
         let mut flows: BTreeMap<FlowId, Sum> = BTreeMap::new();
         let mut pairs: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();
         let (mut refused, mut lied, mut told) = (None, BTreeSet::new(), BTreeSet::new());
-        let kept = self.agents.kept(channel, sampled, |hosts| self.desired.reported_of(hosts));
+        let kept = self.agents.kept(channel, sampled, |hosts| self.pairs.reported_of(hosts));
         let (mut new, mut has_more) = (0, false);
         let mut taken = Vec::new();
         for report in reports {
@@ -457,7 +432,7 @@ impl Controller {
             let before = if is_new { Bytes::ZERO } else { report.delivered_bytes };
             lied.extend(self.attribute(report, before, false, &mut flows));
             if let Some(ends) = ends.filter(|(src, dst)| src != dst) {
-                if !self.desired.is_reported(ends, &report.connection) {
+                if !self.pairs.is_reported(ends, &report.connection) {
                     if kept + new >= most {
                         has_more = true;
                         continue;
@@ -465,7 +440,7 @@ impl Controller {
                     new += 1;
                 }
                 pairs.insert(ends);
-                self.desired.note_carrier(&self.context, ends, report, before);
+                self.pairs.note_carrier(&self.context, ends, report, before);
             }
         }
         if has_more {
@@ -534,7 +509,7 @@ impl Controller {
             let before = self.registry.ledger.delivered(connection).unwrap_or(untold);
             lied.extend(self.attribute(&report, before, true, &mut flows));
             if let Some(ends) = self.view.ends(connection) {
-                self.desired.note_ended(ends, connection, (untold, *sent_bytes));
+                self.pairs.note_ended(ends, connection, (untold, *sent_bytes));
             }
             over.push(*connection);
         }
@@ -544,7 +519,7 @@ impl Controller {
         }
         for connection in over {
             let ends = self.view.ends(&connection);
-            let offered = ends.and_then(|ends| self.desired.forget_carrier(ends, &connection));
+            let offered = ends.and_then(|ends| self.pairs.forget(ends, &connection));
             offered.into_iter().for_each(|offered| self.tell(offered));
             self.registry.ledger.close(&connection);
             self.registry.joins.hold(&self.context, connection, Vec::new());
@@ -571,7 +546,7 @@ impl Controller {
         let last = self
             .view
             .ends(&report.connection)
-            .and_then(|ends| self.desired.delivered_before(ends, &report.connection, Time::NEVER));
+            .and_then(|ends| self.pairs.delivered_before(ends, &report.connection, Time::NEVER));
         // Of a connection that isn't kept nobody knows.
         let since = last.map(|last| report.delivered_bytes - last);
         self.note_use(report, since.unwrap_or(Bytes::ZERO));
@@ -593,12 +568,9 @@ impl Controller {
         let sends = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO
             || since.is_some_and(|since| since > Bytes::ZERO);
         for id in carried {
-            if let Some(flow) = self.registry.flow_mut(id) {
-                flow.hear(&self.context);
-                if sends {
-                    flow.busy = Some(self.context.awake);
-                    self.see(id);
-                }
+            self.registry.hear(&self.context, id, sends);
+            if sends {
+                self.see(id);
             }
         }
         lied
@@ -666,13 +638,10 @@ impl Controller {
         let mut streams = Vec::new();
         let (awake, fresh) = (self.context.awake, self.context.lately());
         for (id, sum) in sums {
-            let Some(flow) = self.registry.flow_mut(*id) else {
+            self.registry.note_progress(&self.context, *id, sampled, (sum.delivered, sum.queued));
+            let Some(flow) = self.registry.flow(*id).filter(|flow| flow.owner.is_some()) else {
                 continue;
             };
-            flow.note(&self.context, sampled, sum.delivered, sum.queued);
-            if flow.owner.is_none() {
-                continue;
-            }
             if flow.is_busy(&self.context) {
                 self.see(*id);
             }
@@ -741,7 +710,7 @@ impl Controller {
             let access = self.view.access(ends.0).unwrap_or(Rate::ZERO);
             let cx = &self.context;
             let looked = self.agents.looked(Some(ends.0)).awake;
-            let offered = self.desired.note_pair(cx, (sampled, looked), ends, access);
+            let offered = self.pairs.offer(cx, (sampled, looked), ends, access);
             if let Some(offered) = offered {
                 self.tell(offered);
             }
@@ -751,14 +720,14 @@ impl Controller {
 
     pub(super) fn leave_pair(&mut self, connection: &Connection) {
         let ends = self.view.ends(connection);
-        if let Some(offered) = ends.and_then(|ends| self.desired.leave_pair(ends, connection)) {
+        if let Some(offered) = ends.and_then(|ends| self.pairs.leave(ends, connection)) {
             self.tell(offered);
         }
     }
 
     pub(super) fn end_silent_pairs(&mut self) {
         let looked = |src| self.agents.looked(Some(src)).awake;
-        for offered in self.desired.end_silent_pairs(&self.context, looked) {
+        for offered in self.pairs.end_silent(&self.context, looked) {
             self.tell(offered);
         }
     }

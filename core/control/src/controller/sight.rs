@@ -12,17 +12,17 @@ use units::{Bytes, Rate, Time};
 
 use super::Controller;
 use crate::agents::Moment;
-use crate::applications::registry::Flow;
-use crate::waste::{narrowest, starved, used};
+use crate::applications::flow::Flow;
+use crate::traffic::used;
+use crate::waste::{narrowest, starved};
 
 impl Controller {
     /// Takes in whose the source of a reported connection is. Flows of others on it end.
     pub(super) fn note_owner(&mut self, report: &ConnectionReport) {
-        let (cx, connection) = (&self.context, report.connection);
+        let connection = report.connection;
         let host = self.view.host_at(connection.source.ip());
         let host = host.map_or("", |node| self.view.node_name(node));
-        let owner = self.registry.tenants.owner(host, &report.processes);
-        self.registry.owners.note(cx, connection, owner);
+        self.registry.note_owner(&self.context, host, report);
         let Connection { source, destination } = connection;
         for way in [connection, Connection { source: destination, destination: source }] {
             for id in self.registry.usurping(&way) {
@@ -51,10 +51,7 @@ impl Controller {
             "application {name} declared {source} -> {destination} as its flow {called}; it is another's, and the \
              flow has ended"
         );
-        self.registry.overreach.note(self.context.now, told);
-        if let Some(known) = self.registry.applications.get_mut(&name) {
-            known.contradicted += 1;
-        }
+        self.registry.note_usurper(self.context.now, &name, told);
         self.counters.contradictions += 1;
         self.registry.note_unseen(&self.context, id);
         self.end_flow(id);
@@ -80,7 +77,7 @@ impl Controller {
         let is_doubted =
             of.as_ref().is_some_and(|of| self.registry.ledger.is_doubted(&self.context, of));
         if is_doubted && self.agents.would_report(&self.context, src) {
-            self.set_parked(id, true);
+            self.registry.park(id);
         }
         let is_anothers = || of.is_none() || self.registry.declared_by(&selector) != of.as_ref();
         if selector.is_exact() && is_anothers() {
@@ -98,17 +95,6 @@ impl Controller {
         }
     }
 
-    fn set_parked(&mut self, id: FlowId, parked: bool) {
-        if let Some(flow) = self.registry.flow_mut(id).filter(|flow| flow.parked != parked) {
-            flow.parked = parked;
-            if parked {
-                self.registry.parked += 1;
-            } else {
-                self.registry.parked -= 1;
-            }
-        }
-    }
-
     /// Nobody sees that a flow sends, or it gives way: it ends for the policy. What it is held to stays.
     fn park(&mut self, id: FlowId) {
         let Some(flow) = self.registry.flow(id) else {
@@ -121,7 +107,7 @@ impl Controller {
         if open {
             self.tell(Measured::Closed { flow: id });
         }
-        self.set_parked(id, true);
+        self.registry.park(id);
         self.registry.note_unseen(&self.context, id);
     }
 
@@ -129,12 +115,11 @@ impl Controller {
     /// another is seen there.
     pub(super) fn park_over(&mut self, connection: &Connection) {
         for id in Vec::from(self.registry.sharing(&(*connection).into())) {
-            let Some(flow) = self.registry.flow_mut(id).filter(|flow| flow.owner.is_some()) else {
+            let Some(flow) = self.registry.flow(id).filter(|flow| flow.owner.is_some()) else {
                 continue;
             };
-            flow.hear(&self.context);
-            flow.busy = Some(self.context.awake);
-            let stands = !flow.parked;
+            let stands = !flow.is_parked();
+            self.registry.hear(&self.context, id, true);
             self.registry.note_late(&self.context, id);
             if stands {
                 self.park(id);
@@ -151,7 +136,7 @@ impl Controller {
 
     /// The policy counts on a flow again.
     fn unpark(&mut self, id: FlowId) {
-        self.set_parked(id, false);
+        self.registry.unpark(id);
         self.registry.note_late(&self.context, id);
         // It enters without a limit.
         let now = self.context.now;
@@ -181,7 +166,7 @@ impl Controller {
                     !flow.is_seen() && cx.now.since(flow.since) > most && flow.since < looked.now
                 }
             };
-            flow.owner.is_some() && !flow.parked && is_unseen
+            flow.owner.is_some() && !flow.is_parked() && is_unseen
         };
         let watched = hosts.iter().filter(|host| self.agents.would_report(&self.context, **host));
         let addresses = watched.flat_map(|host| self.view.addresses_of(*host));
@@ -202,12 +187,10 @@ impl Controller {
         let limits = flows.iter().map(|id| self.desired.intention(*id).limit());
         let limit = limits.reduce(|sum, more| Some(sum? + more?)).flatten();
         let has_more = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO;
-        let mut gives_way = true;
+        let gives_way = |flow: &Flow| flow.waste.gives_way();
+        let all_give_way = flows.iter().all(|id| self.registry.flow(*id).is_none_or(gives_way));
         for id in flows {
-            if let Some(flow) = self.registry.flow_mut(id) {
-                flow.waste.note(carried, report.unsent_bytes > Bytes::ZERO);
-                gives_way &= flow.waste.gives_way();
-            }
+            self.registry.note_use(id, carried, report.unsent_bytes > Bytes::ZERO);
         }
         let path = self.view.capacities(ends, first);
         // Where a link is much wider than the others, who is held to a small part of it may fill its own.
@@ -215,7 +198,7 @@ impl Controller {
             limit.zip(narrowest(&path)).is_some_and(|(limit, of)| limit <= starved(of));
         let waits = has_more && is_starved && !self.is_withheld(ends);
         for (link, _) in path {
-            self.traffic.note(&self.context, link, carried, gives_way, waits);
+            self.traffic.note(&self.context, link, carried, all_give_way, waits);
         }
     }
 
@@ -226,19 +209,16 @@ impl Controller {
             let flows = Vec::from(self.registry.carried_by(connection));
             let leads = flows.iter().any(|id| self.leads(*id));
             for id in flows {
-                let Some(flow) = self.registry.flow_mut(id).filter(|flow| flow.owner.is_some())
-                else {
+                let Some(flow) = self.registry.flow(id).filter(|flow| flow.owner.is_some()) else {
                     continue;
                 };
-                let (ends, leads) = (flow.ends, leads && !flow.parked);
+                let (ends, leads) = (flow.ends, leads && !flow.is_parked());
                 let path = || self.view.capacities(ends, id);
-                if !flow.waste.judge(&self.context, leads, path, &self.traffic) {
-                    continue;
-                }
-                if flow.waste.gives_way() {
-                    self.park(id);
-                } else {
-                    self.unpark(id);
+                let cx = &self.context;
+                match self.registry.judge_waste(cx, id, leads, path, &self.traffic) {
+                    Some(true) => self.park(id),
+                    Some(false) => self.unpark(id),
+                    None => {}
                 }
             }
         }
@@ -254,7 +234,7 @@ impl Controller {
             let narrowest = narrowest(&self.view.capacities(flow.ends, id));
             narrowest.is_some_and(|of| limit >= used(of))
         };
-        !flow.parked && !self.is_withheld(flow.ends) && limit.is_none_or(is_enough)
+        !flow.is_parked() && !self.is_withheld(flow.ends) && limit.is_none_or(is_enough)
     }
 
     /// Sets what a reported connection has carried against what was declared for it. `before`: what it had delivered
@@ -262,7 +242,7 @@ impl Controller {
     pub(super) fn settle(&mut self, report: &ConnectionReport, before: Bytes) -> Option<Arc<str>> {
         let ends = self.view.ends(&report.connection);
         let last = ends
-            .and_then(|ends| self.desired.delivered_before(ends, &report.connection, Time::NEVER));
+            .and_then(|ends| self.pairs.delivered_before(ends, &report.connection, Time::NEVER));
         let capacity = self.capacity_from(ends.map(|(src, _)| src));
         let before = last.unwrap_or(before);
         let (now, desired) = (self.context.now, &self.desired);

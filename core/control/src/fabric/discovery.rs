@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use model::{LinkId, LinkSpec, Measured, NodeId};
+use model::{LinkId, LinkSpec, NodeId};
 use openflow::{Port, PortNo};
 use units::Rate;
 
@@ -56,14 +56,14 @@ impl Discovery<'_> {
             if self.view.set_interface(link, port.name()) {
                 self.rollout.recap();
             }
-            self.view.links[link.index()].port_down = !up;
+            self.view.set_port_up(link, up);
             self.refresh(link);
         }
     }
 
     /// Brings both directions of a cable in line with what is known, and tells what changed.
     fn refresh(&mut self, link: LinkId) {
-        let back = self.view.links[link.index()].back;
+        let back = self.view.link(link).back;
         for link in [Some(link), back].into_iter().flatten() {
             if let Some(up) = self.view.refresh(link) {
                 self.tell(link, up);
@@ -74,8 +74,7 @@ impl Discovery<'_> {
     }
 
     fn tell(&mut self, link: LinkId, up: bool) {
-        let state = Measured::LinkState { link, up };
-        self.decider.tell(self.cx.now, &self.view.network, state);
+        self.decider.tell_link(self.cx.now, self.view.network(), link, up);
     }
 
     /// A probe that left a switch by a port came in at another.
@@ -86,14 +85,14 @@ impl Discovery<'_> {
         if self.switches.get(from).is_none_or(|switch| !switch.ports.contains_key(&from_port)) {
             return;
         }
-        let topology = self.view.network.topology();
+        let topology = self.view.network().topology();
         let leads = |link: LinkId| topology.link(link).to;
         let known = self.view.link_at(from, from_port);
         let back = self.view.link_at(to, to_port);
         // What is declared wins: a host can make a probe too.
         for (link, end) in [(known, to), (back, from)] {
             if let Some(link) = link.filter(|link| leads(*link) != end)
-                && self.view.links[link.index()].declared
+                && self.view.link(link).declared
             {
                 let what = format!(
                     "{} is declared, but a probe went from {} to {} there",
@@ -101,24 +100,24 @@ impl Discovery<'_> {
                     self.view.node_name(from),
                     self.view.node_name(to)
                 );
-                self.view.contradictions.note(self.cx.now, what);
+                self.view.contradict(self.cx.now, what);
                 return;
             }
         }
         let unported = || {
             let mut out = topology.out(from).iter().copied();
-            out.find(|link| leads(*link) == to && self.view.links[link.index()].port.is_none())
+            out.find(|link| leads(*link) == to && self.view.link(*link).port.is_none())
         };
         match known.filter(|link| leads(*link) == to).or_else(unported) {
             Some(link) => {
-                let is_changed = self.view.links[link.index()].port != Some(from_port);
-                let reverse = self.view.links[link.index()].back;
+                let is_changed = self.view.link(link).port != Some(from_port);
+                let reverse = self.view.link(link).back;
                 if is_changed {
                     self.clear(from, from_port);
                     self.view.set_port(link, from_port);
                 }
                 if let Some(reverse) = reverse
-                    && self.view.links[reverse.index()].port.is_none()
+                    && self.view.link(reverse).port.is_none()
                 {
                     self.clear(to, to_port);
                     self.view.set_port(reverse, to_port);
@@ -127,8 +126,8 @@ impl Discovery<'_> {
                 if is_changed {
                     self.rollout.recap();
                 }
-                self.view.links[link.index()].seen = Some(self.cx.now);
-                if core::mem::take(&mut self.view.links[link.index()].lost) {
+                self.view.note_seen(self.cx.now, link);
+                if self.view.regain(link) {
                     self.refresh(link);
                 }
             }
@@ -143,9 +142,9 @@ impl Discovery<'_> {
     /// What was learnt of a port is no more.
     fn clear(&mut self, node: NodeId, port: u32) {
         if let Some(link) = self.view.link_at(node, port)
-            && !self.view.links[link.index()].declared
+            && !self.view.link(link).declared
         {
-            self.view.links[link.index()].lost = true;
+            self.view.lose(link);
             self.view.clear_port(node, port);
             self.refresh(link);
         }
@@ -156,9 +155,7 @@ impl Discovery<'_> {
         // Cables that come and go must not fill the memory.
         let most = self.cx.limits.hosts * 8;
         if self.view.discovered() >= most {
-            self.view
-                .contradictions
-                .note(self.cx.now, format!("more than {most} links were discovered"));
+            self.view.contradict(self.cx.now, format!("more than {most} links were discovered"));
             return;
         }
         let port = self.switches.get(from.0).and_then(|switch| switch.ports.get(&from.1));
@@ -168,9 +165,9 @@ impl Discovery<'_> {
         let Some(link) = self.view.add_cable(from, to, spec) else {
             return;
         };
-        let back = self.view.links[link.index()].back;
+        let back = self.view.link(link).back;
         for link in [Some(link), back].into_iter().flatten() {
-            self.view.links[link.index()].seen = Some(self.cx.now);
+            self.view.note_seen(self.cx.now, link);
             self.tell(link, true);
         }
         self.switches.counters.reroutes += 1;
@@ -181,8 +178,8 @@ impl Discovery<'_> {
     pub(crate) fn look_for_lost_links(&mut self) {
         let patience = self.cx.probe_pause() * PROBES;
         let mut lost = Vec::new();
-        for (number, link) in (0u32..).zip(self.view.network.topology().links()) {
-            let known = &self.view.links[number as usize];
+        for (number, link) in (0u32..).zip(self.view.network().topology().links()) {
+            let known = self.view.link(LinkId(number));
             let between = [link.from, link.to].iter().all(|node| self.switches.is_ready(*node));
             let silent = known.seen.is_none_or(|seen| self.cx.now.since(seen) > patience);
             if between && !known.declared && !known.lost && silent {
@@ -190,7 +187,7 @@ impl Discovery<'_> {
             }
         }
         for link in lost {
-            self.view.links[link.index()].lost = true;
+            self.view.lose(link);
             self.refresh(link);
         }
     }
@@ -203,7 +200,7 @@ impl Discovery<'_> {
         }
         let known = self.view.host_at(address);
         let link = self.view.link_at(node, port);
-        let leads = link.map(|link| self.view.network.topology().link(link).to);
+        let leads = link.map(|link| self.view.network().topology().link(link).to);
         if let Some(end) = leads {
             if self.view.is_switch(end) {
                 return;
@@ -214,12 +211,12 @@ impl Discovery<'_> {
                     known.map_or("?", |host| self.view.node_name(host)),
                     self.view.node_name(end)
                 );
-                self.view.contradictions.note(self.cx.now, what);
+                self.view.contradict(self.cx.now, what);
                 return;
             }
             self.welcome((node, port), end, ethernet, (address, known));
             if let Some(link) = link {
-                self.view.links[link.index()].seen = Some(self.cx.now);
+                self.view.note_seen(self.cx.now, link);
             }
             return;
         }
@@ -231,7 +228,7 @@ impl Discovery<'_> {
         let host = match known.or_else(|| self.view.host_with(ethernet)) {
             Some(host) => host,
             None if !self.cx.learn => return self.not_declared((node, port), address),
-            None if self.view.learnt < self.cx.limits.hosts => {
+            None if self.view.learnt() < self.cx.limits.hosts => {
                 let Some(host) = self.view.add_host(&format!("h-{address}")) else {
                     return;
                 };
@@ -276,7 +273,7 @@ impl Discovery<'_> {
                 self.view.node_name(node),
                 limits.hosts_per_port
             );
-            self.view.contradictions.note(now, what);
+            self.view.contradict(now, what);
         }
     }
 
@@ -286,7 +283,7 @@ impl Discovery<'_> {
              true",
             self.view.node_name(node)
         );
-        self.view.contradictions.note(self.cx.now, what);
+        self.view.contradict(self.cx.now, what);
     }
 
     /// What was learnt of hosts that are silent is forgotten, after they were asked whether they are there.
@@ -309,22 +306,22 @@ impl Discovery<'_> {
 
     /// Attaches a host to a port; whether it is there now. Where it is declared, it stays.
     fn attach(&mut self, host: NodeId, node: NodeId, port: u32) -> bool {
-        let out = self.view.network.topology().out(host).to_vec();
+        let out = self.view.network().topology().out(host).to_vec();
         for uplink in &out {
-            let known = &self.view.links[uplink.index()];
+            let known = self.view.link(*uplink);
             let (declared, back) = (known.declared, known.back);
-            let to = self.view.network.topology().link(*uplink).to;
+            let to = self.view.network().topology().link(*uplink).to;
             let Some(back) = back else {
                 continue;
             };
             if !declared {
                 // It has moved.
-                if let Some(old) = self.view.links[back.index()].port {
+                if let Some(old) = self.view.link(back).port {
                     self.clear(to, old);
                 }
-            } else if to == node && self.view.links[back.index()].port.is_none() {
+            } else if to == node && self.view.link(back).port.is_none() {
                 self.view.set_port(back, port);
-                self.view.links[back.index()].seen = Some(self.cx.now);
+                self.view.note_seen(self.cx.now, back);
                 self.rollout.recap();
                 return true;
             } else {
@@ -334,7 +331,7 @@ impl Discovery<'_> {
                     self.view.node_name(to),
                     self.view.node_name(node)
                 );
-                self.view.contradictions.note(self.cx.now, what);
+                self.view.contradict(self.cx.now, what);
                 return false;
             }
         }
@@ -364,12 +361,12 @@ impl Discovery<'_> {
 
     /// The port of a switch that a host hangs on.
     fn place(&self, host: NodeId) -> Option<(NodeId, u32)> {
-        let topology = self.view.network.topology();
+        let topology = self.view.network().topology();
         topology.out(host).iter().find_map(|uplink| {
-            let back = self.view.links[uplink.index()].back?;
+            let back = self.view.link(*uplink).back?;
             let node = topology.link(*uplink).to;
-            let port = self.view.links[back.index()].port?;
-            self.view.network.is_up(back).then_some((node, port))
+            let port = self.view.link(back).port?;
+            self.view.network().is_up(back).then_some((node, port))
         })
     }
 
@@ -379,7 +376,7 @@ impl Discovery<'_> {
         for (node, switch) in self.switches.iter().filter(|(_, switch)| switch.ready) {
             for (port, state) in switch.ports.iter().filter(|(_, state)| state.up) {
                 let to = self.view.link_at(node, *port);
-                let to = to.map(|link| self.view.network.topology().link(link).to);
+                let to = to.map(|link| self.view.network().topology().link(link).to);
                 let quiet =
                     state.probed.is_some_and(|at| self.cx.now.since(at) > self.cx.probe_pause());
                 let is_edge = to.map_or(quiet, |to| !self.view.is_switch(to));

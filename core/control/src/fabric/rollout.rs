@@ -180,7 +180,7 @@ impl Rollout {
         }
         for link in path.into_iter().rev() {
             let from = view.start(link);
-            if let (true, Some(port)) = (view.is_switch(from), view.links[link.index()].port) {
+            if let (true, Some(port)) = (view.is_switch(from), view.link(link).port) {
                 switches.put_own(cx, from, pin_of(&connection), Does::Out(port));
             }
         }
@@ -223,7 +223,7 @@ fn forwarding(view: &View, node: NodeId, watching: bool) -> BTreeMap<Key, (Does,
     let mut way = |host: NodeId| {
         *ways.entry(host).or_insert_with(|| {
             let path = view.path((node, host), tree(host));
-            let port = view.links[path.first()?.index()].port?;
+            let port = view.link(*path.first()?).port?;
             Some((port, u32::try_from(path.len()).unwrap_or(LAST - 1)))
         })
     };
@@ -288,7 +288,8 @@ mod tests {
             |view: &View, node| forwarding(view, node, false).get(&Key::to(ADDRESS)).copied();
         assert_eq!(entry(&view, NodeId(1)), Some((Does::Out(12), 1)));
         assert_eq!(entry(&view, NodeId(0)), Some((Does::Out(10), 2)));
-        view.network.set_up(LinkId(2), false);
+        view.set_port_up(LinkId(2), false);
+        assert_eq!(view.refresh(LinkId(2)), Some(false));
         assert_eq!(entry(&view, NodeId(0)), None, "no way, no entry");
     }
 

@@ -147,7 +147,7 @@ pub(crate) struct Switches {
     /// Channels with something to send.
     written: BTreeSet<ChannelId>,
     /// The frame of the Packet-In at hand.
-    pub(crate) packet: Vec<u8>,
+    pub(super) packet: Vec<u8>,
     /// When the first session wants to be polled.
     sessions_at: Time,
     /// When leases are renewed next.
@@ -155,7 +155,7 @@ pub(crate) struct Switches {
     /// When links are probed and statistics are asked for next.
     statistics_at: Time,
     /// Those of switches.
-    pub(crate) counters: Counters,
+    pub(super) counters: Counters,
 }
 
 impl Switches {
@@ -181,7 +181,7 @@ impl Switches {
         self.switches.get(&node)
     }
 
-    pub(crate) fn get_mut(&mut self, node: NodeId) -> Option<&mut Switch> {
+    pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut Switch> {
         self.switches.get_mut(&node)
     }
 
@@ -376,6 +376,42 @@ impl Switches {
             })
         });
         self.counters.switch_errors += u64::from(is_expected != Some(true));
+    }
+
+    /// A switch says that something failed.
+    pub(crate) fn note_error(&mut self) {
+        self.counters.switch_errors += 1;
+    }
+
+    /// A switch says what can't be read.
+    pub(crate) fn note_malformed(&mut self) {
+        self.counters.malformed += 1;
+    }
+
+    /// What has happened since the beginning.
+    pub(crate) const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// A switch has carried out changes of meters and caps.
+    pub(crate) fn confirm(&mut self, node: NodeId, changes: Changes) {
+        if let Some(switch) = self.switches.get_mut(&node) {
+            switch.confirm(changes);
+        }
+    }
+
+    /// It could not.
+    pub(crate) fn fail(&mut self, node: NodeId, changes: &Changes, code: Option<ErrorCode>) {
+        if let Some(switch) = self.switches.get_mut(&node) {
+            switch.fail(changes, code);
+        }
+    }
+
+    /// A switch obeys a controller of a later epoch.
+    pub(crate) fn note_outranked(&mut self, node: NodeId) {
+        if let Some(switch) = self.switches.get_mut(&node) {
+            switch.obeys_another = true;
+        }
     }
 
     /// What an answer is about, which is then forgotten.
@@ -577,7 +613,7 @@ impl Switch {
     }
 
     /// It answers a barrier.
-    pub(crate) fn confirm(&mut self, changes: Changes) {
+    fn confirm(&mut self, changes: Changes) {
         self.caps.confirm(&changes.caps);
         self.meters.confirm(changes.meters);
         self.lease = changes.renewal.unwrap_or(self.lease);
@@ -592,7 +628,7 @@ impl Switch {
     }
 
     /// It doesn't answer a barrier, or refuses it.
-    pub(crate) fn fail(&mut self, changes: &Changes, code: Option<ErrorCode>) {
+    fn fail(&mut self, changes: &Changes, code: Option<ErrorCode>) {
         self.caps.fail(&changes.caps, code);
         self.meters.fail(&changes.meters, code);
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use agent::{Actuator, Agent, Capacity, Failure, Kernel, Lapse, Operation};
+use agent::{Agent, Capacity, Failing, Kernel, Lapse, Operation};
 use model::{Buffer, LinkId, LinkSpec, NodeId, NodeKind, Severity, Topology};
 use openflow::sdtcp::Notice;
 use openflow::switch::{Output as Answers, Switch};
@@ -12,9 +12,9 @@ use openflow::{
     Action, Config as SessionConfig, ErrorCode, ErrorMessage, Event, Instruction, List, Message,
     Port, PortNo, Reply, Session, Side,
 };
-use protocol::agent::{Commands, ConnectionReport, Report};
+use protocol::agent::{Commands, Report};
 use protocol::application::Declaration;
-use protocol::{Connection, Process, Processes};
+use protocol::{Connection, Processes};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::{
     Change, ChannelId, Config, Controller, Enforcement, HostConfig, Input, Output, PortConfig,
@@ -161,36 +161,12 @@ pub struct Host {
     pub frozen: bool,
 }
 
-/// A kernel of which the next operations may fail.
-struct Failing<'a>(&'a mut Kernel, &'a mut u32);
-
-impl Actuator for Failing<'_> {
-    fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
-        let is_refused = *self.1 > 0 && !matches!(operation, Operation::Renew { .. });
-        if is_refused {
-            *self.1 -= 1;
-            return Err("the kernel refuses".to_owned());
-        }
-        self.0.execute(now, operation)
-    }
-
-    fn sample(&mut self, processes: &[Process]) -> Result<Vec<ConnectionReport>, Failure> {
-        self.0.sample(processes)
-    }
-}
-
 impl Default for Host {
     fn default() -> Self {
         let kernel = Kernel::new(1, Capacity { limits: 10_000, connections: 10_000, ended: 0 });
-        let (machine, paced) = (machine(&kernel), BTreeMap::new());
+        let (machine, paced) = (kernel.agent(true), BTreeMap::new());
         Self { machine, kernel, paced, completed: 0, heard: 0, failing: 0, frozen: false }
     }
-}
-
-fn machine(kernel: &Kernel) -> Agent {
-    let (node, interface) = (String::new(), String::new());
-    let port = agent::Port { node, interface, classes: 256, watchable: false };
-    Agent::new(vec![port], true).after(kernel.leases().clone(), kernel.granted())
 }
 
 impl Host {
@@ -199,7 +175,13 @@ impl Host {
         self.heard += 1;
         self.completed += u32::from(commands.complete);
         let mut reports = Vec::new();
-        let mut kernel = Failing(&mut self.kernel, &mut self.failing);
+        let failing = &mut self.failing;
+        let fails = |operation: &Operation| {
+            let is_refused = *failing > 0 && !matches!(operation, Operation::Renew { .. });
+            *failing -= u32::from(is_refused);
+            is_refused
+        };
+        let mut kernel = Failing { kernel: &mut self.kernel, fails };
         let done = self.machine.obey(now, commands, &mut kernel, &mut reports);
         self.expire(now);
         assert!(self.paced.values().all(|rate| *rate > Rate::ZERO));
@@ -213,25 +195,13 @@ impl Host {
     /// The agent's process ends and another begins.
     pub fn restart(&mut self) {
         self.kernel.abandon();
-        self.machine = machine(&self.kernel);
+        self.machine = self.kernel.agent(true);
     }
 }
 
 struct Device {
     switch: Switch,
     session: Option<(ChannelId, Session)>,
-}
-
-/// Has a controller take in one thing and decide.
-pub fn step(
-    controller: &mut Controller,
-    now: Time,
-    input: Input<'_>,
-    out: &mut Vec<Output>,
-) -> Result<(), Refusal> {
-    let done = controller.observe(now, input);
-    controller.decide(out);
-    done
 }
 
 /// All of it. Messages take no time here.
@@ -294,7 +264,7 @@ impl Rig {
 
     pub fn input(&mut self, input: Input<'_>) -> Result<(), Refusal> {
         let mut out = Vec::new();
-        let done = step(&mut self.controller, self.now, input, &mut out);
+        let done = self.controller.step(self.now, input, &mut out);
         self.carry(out);
         done
     }
@@ -491,7 +461,7 @@ impl Rig {
                         let mut more = Vec::new();
                         for report in reports {
                             let input = Input::Reported(peer, &report);
-                            let _ = step(&mut self.controller, self.now, input, &mut more);
+                            let _ = self.controller.step(self.now, input, &mut more);
                         }
                         out.extend(more);
                     }

@@ -1,6 +1,6 @@
 //! Declarations in, limits at agents out; leases; restarts; objectives; what fails.
 
-use crate::in_memory::{Rig, SECOND, Shape, address, connection, even, metered, step};
+use crate::in_memory::{Rig, SECOND, Shape, address, connection, even, metered};
 use openflow::switch::Output as Answers;
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::{Declaration, StreamReport};
@@ -56,7 +56,7 @@ fn an_agent_that_never_confirms_costs_no_memory() {
         rig.now += Span::from_millis(10);
         let mut out = Vec::new();
         let input = Input::Declared { application: "hadoop", declaration };
-        step(&mut rig.controller, rig.now, input, &mut out).unwrap();
+        rig.controller.step(rig.now, input, &mut out).unwrap();
         for output in out {
             if let Output::Agent(_, told) = output {
                 commands += told.commands.len();
@@ -488,9 +488,9 @@ fn clocks_may_jump() {
     let mut out: Vec<Output> = Vec::new();
     for seconds in [100, 3, 1_000_000, 0] {
         let now = Time::ZERO + SECOND * seconds;
-        step(&mut rig.controller, now, Input::Tick, &mut out).unwrap();
+        rig.controller.step(now, Input::Tick, &mut out).unwrap();
     }
-    step(&mut rig.controller, Time::NEVER, Input::Tick, &mut out).unwrap();
+    rig.controller.step(Time::NEVER, Input::Tick, &mut out).unwrap();
     let commands = |o: &Output| matches!(o, Output::Agent(ChannelId(_), c) if c.commands.iter().all(|c| !matches!(c, Command::Pace { .. })));
     assert!(out.iter().all(commands));
 }
@@ -534,7 +534,7 @@ fn what_comes_and_goes_in_one_turn_changes_nothing_for_others() {
         rig.controller.observe(rig.now, input).unwrap();
     }
     let mut out = Vec::new();
-    step(&mut rig.controller, rig.now, Input::Tick, &mut out).unwrap();
+    rig.controller.step(rig.now, Input::Tick, &mut out).unwrap();
     let told: Vec<_> = out
         .iter()
         .filter_map(|output| match output {
@@ -574,7 +574,7 @@ fn renewals_are_spread() {
         let next = rig.controller.deadline().unwrap();
         rig.now = next.min(rig.now + Span::from_millis(100));
         let mut out = Vec::new();
-        step(&mut rig.controller, rig.now, Input::Tick, &mut out).unwrap();
+        rig.controller.step(rig.now, Input::Tick, &mut out).unwrap();
         assert!(out.len() <= 1, "at {}: {out:?}", rig.now);
         for output in &out {
             if let Output::Agent(peer, _) = output {

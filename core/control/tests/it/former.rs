@@ -95,7 +95,7 @@ fn who_leaves_lifts_what_no_other_holds() {
     let host = Host { name: "h0".into(), addresses: vec![address(0)] };
     let hello = Report::Hello { hosts: vec![host], capabilities: vec![], epoch: 1 };
     let mut out = Vec::new();
-    let mut input = |input| crate::in_memory::step(&mut rig.controller, rig.now, input, &mut out);
+    let mut input = |input| rig.controller.step(rig.now, input, &mut out);
     input(Input::Reported(peer, &hello)).unwrap();
     input(Input::Reported(peer, &Report::Left {})).unwrap();
     assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)));

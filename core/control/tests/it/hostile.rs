@@ -2,7 +2,7 @@
 //! are lengths of zero on which a loop made no progress: each message is sent to the controller here,
 //! by a switch whose session is up. And no bytes, reports or declarations in any order make it panic.
 
-use crate::in_memory::{Rig, SECOND, Shape, address, connection, step};
+use crate::in_memory::{Rig, SECOND, Shape, address, connection};
 use model::Severity;
 use proptest::prelude::*;
 use protocol::agent::{Capability, Command, EndedConnection, Host, PortCount, Report};
@@ -31,17 +31,12 @@ fn ports_that_were_not_asked_for_begin_nothing_anew() {
     let peer = rig.peer();
     let (mut out, mut asked) = (Vec::new(), 0);
     let mut answers = vec![message(0, 0, "")];
-    step(
-        &mut rig.controller,
-        rig.now,
-        Input::SwitchConnected { channel: peer, identity: None },
-        &mut out,
-    )
-    .unwrap();
+    let connected = Input::SwitchConnected { channel: peer, identity: None };
+    rig.controller.step(rig.now, connected, &mut out).unwrap();
     for _ in 0..50 {
         for answer in answers.drain(..) {
             let bytes = Input::SwitchBytes(peer, &answer);
-            step(&mut rig.controller, rig.now, bytes, &mut out).unwrap();
+            rig.controller.step(rig.now, bytes, &mut out).unwrap();
         }
         for output in out.drain(..) {
             let Output::Switch(_, bytes) = output else { panic!("{output:?}") };
@@ -393,7 +388,7 @@ proptest! {
                     Input::Tick
                 }
             };
-            if let Err(refusal) = step(&mut controller, now, input, &mut out) {
+            if let Err(refusal) = controller.step(now, input, &mut out) {
                 prop_assert!(!refusal.field.is_empty() && !refusal.reason.is_empty());
             }
         }
@@ -403,7 +398,7 @@ proptest! {
         for application in APPLICATIONS {
             controller.observe(now, Input::ApplicationGone(application)).unwrap();
         }
-        step(&mut controller, now + SECOND * 11, Input::Tick, &mut out).unwrap();
+        controller.step(now + SECOND * 11, Input::Tick, &mut out).unwrap();
         prop_assert!(controller.at(now).explain_job("app", "a").is_none());
         prop_assert!(controller.at(now).status().applications.is_empty());
     }

@@ -1,8 +1,6 @@
 //! Meters: what a switch refuses, forgets or doesn't answer is never shown as enforced.
 
-use crate::in_memory::{
-    Rig, SECOND, Shape, connection, entries, even, metered, meters, spec, step,
-};
+use crate::in_memory::{Rig, SECOND, Shape, connection, entries, even, metered, meters, spec};
 use model::{LinkId, NodeId};
 use openflow::switch::Output as Answers;
 use openflow::{
@@ -226,8 +224,8 @@ fn a_late_answer_confirms_nothing_of_a_connection_that_came_again() {
         let (application, declaration) = ("app", &declaration);
         let mut out = Vec::new();
         let input = Input::Declared { application, declaration };
-        step(&mut rig.controller, rig.now, input, &mut out).unwrap();
-        step(&mut rig.controller, rig.now, Input::Tick, &mut out).unwrap();
+        rig.controller.step(rig.now, input, &mut out).unwrap();
+        rig.controller.step(rig.now, Input::Tick, &mut out).unwrap();
         out
     };
     let (job, flow) = (|| String::from("job"), || String::from("1"));
@@ -328,10 +326,10 @@ fn a_switch_that_does_not_answer_has_no_meters_enforced() {
     let (application, declaration) = ("app", &declaration);
     let mut lost = Vec::new();
     let input = Input::Declared { application, declaration };
-    step(&mut rig.controller, rig.now, input, &mut lost).unwrap();
+    rig.controller.step(rig.now, input, &mut lost).unwrap();
     while let Some(next) = rig.controller.deadline().filter(|next| *next <= end) {
         rig.now = next;
-        step(&mut rig.controller, next, Input::Tick, &mut lost).unwrap();
+        rig.controller.step(next, Input::Tick, &mut lost).unwrap();
     }
     fails(&rig, 1, "it did not answer in time");
     // Answers to all that was lost are waited for.

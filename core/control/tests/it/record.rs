@@ -1,6 +1,6 @@
 //! What was recorded happens again, and nothing that can stand in a file harms.
 
-use crate::in_memory::{SECOND, Shape, address, connection, step};
+use crate::in_memory::{SECOND, Shape, address, connection};
 use model::{Cap, Caps, PortWatch, Severity, Thresholds};
 use proptest::prelude::*;
 use protocol::agent::{
@@ -112,7 +112,7 @@ fn recorded_by(configure: &mut impl Configure, agent: bool) -> (Vec<u8>, Digest,
             digest.add_record(&bytes[from..]);
         }
         let _ = controller.observe(now, input);
-        step(&mut controller, now, Input::Tick, &mut out).unwrap();
+        controller.step(now, Input::Tick, &mut out).unwrap();
         digest.add_outputs(&out, controller.judged());
         record::write_digest(now, digest, bytes).unwrap();
         all.extend(out);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::in_memory::{End, Shape, connection, entries, port, segment, step};
+use crate::in_memory::{End, Shape, connection, entries, port, segment};
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{Config as SessionConfig, Event, PortNo, Session, Side};
 use protocol::Processes;
@@ -101,7 +101,7 @@ impl Fabric {
 
     fn input(&mut self, input: Input<'_>) {
         let mut out = Vec::new();
-        step(&mut self.controller, Time::ZERO, input, &mut out).unwrap();
+        self.controller.step(Time::ZERO, input, &mut out).unwrap();
         for output in out {
             let Output::Switch(ChannelId(switch), bytes) = output else { panic!("{output:?}") };
             self.devices[usize::try_from(switch).unwrap()].inbox.extend(bytes);

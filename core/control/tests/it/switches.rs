@@ -1,7 +1,7 @@
 //! Switches beside agents: their meters and roles, and the windows that they cap.
 
 use crate::decide::named;
-use crate::in_memory::{Rig, SECOND, Shape, address, connection, metered, meters, segment, step};
+use crate::in_memory::{Rig, SECOND, Shape, address, connection, metered, meters, segment};
 use model::Severity;
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{Message, PortNo, Role, RoleMessage};
@@ -425,7 +425,7 @@ fn the_agent_of_a_switch_watches_for_the_policies_that_ask() {
         let mut controller = Controller::new(config, 1, Time::ZERO).unwrap();
         let mut tell = |input: Input<'_>| {
             let mut out = Vec::new();
-            let done = step(&mut controller, Time::ZERO, input, &mut out);
+            let done = controller.step(Time::ZERO, input, &mut out);
             let commands = out.into_iter().flat_map(|output| match output {
                 Output::Agent(channel, said) => {
                     said.commands.into_iter().map(|command| (channel, command)).collect()

@@ -26,7 +26,7 @@ impl Answers<'_> {
         let mut path = Vec::new();
         for (id, flow) in self.registry.flows() {
             path.clear();
-            self.view.network.path(flow.ends.0, flow.ends.1, u64::from(id.0), &mut path);
+            self.view.network().path(flow.ends.0, flow.ends.1, u64::from(id.0), &mut path);
             // What holds a connection counts once, however many flows it carries.
             let sharing = self.registry.sharing(&flow.selector);
             let (limited, enforced) = match sharing.first() {
@@ -47,7 +47,7 @@ impl Answers<'_> {
         // What stands of flows that have ended.
         for agent in self.agents.iter() {
             for of in agent.failures.connections().filter(|of| self.outlasts(agent, of)) {
-                let rate = self.desired.confirmed(of).filter(|_| self.is_held(agent, of));
+                let rate = self.agents.standing().rate(of).filter(|_| self.is_held(agent, of));
                 let (Some(rate), Some(ends)) = (rate, self.view.ends(of)) else { continue };
                 if !self.registry.carrying(of).0.is_empty() {
                     continue;
@@ -67,10 +67,7 @@ impl Answers<'_> {
         let limits = flows.filter_map(|(id, flow)| self.intended(id, flow));
         let all = limits.fold(Rate::ZERO, |sum, limit| sum + limit);
         let first = sharing.first().and_then(|id| self.registry.flow(*id));
-        let carriers =
-            first.map_or(1, |flow| self.registry.carriers(&flow.selector).count().max(1));
-        let by_hand =
-            self.by_hand(sharing).map(|rate| rate.as_bps().saturating_mul(carriers as u64));
-        by_hand.map_or(all, |most| all.min(Rate::from_bps(most)))
+        let by_hand = first.zip(self.by_hand(sharing));
+        by_hand.map_or(all, |(first, each)| all.min(self.together(first, each)))
     }
 }

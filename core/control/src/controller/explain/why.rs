@@ -14,7 +14,7 @@ use units::{Bytes, Rate, Time};
 use super::loads::Load;
 use super::{Answers, MAY_STAND, Standing, UNSEEN, terms};
 use crate::agents::Agent;
-use crate::applications::registry::Flow;
+use crate::applications::flow::Flow;
 use crate::config::Enforcement;
 use crate::desired::Grant;
 use crate::orders::by;
@@ -96,7 +96,7 @@ impl Answers<'_> {
     ) -> FlowExplanation {
         // How full a link is, in parts of its capacity; then how many share it.
         let fullness = |link: &&LinkId| {
-            let capacity = self.view.network.topology().link(**link).spec.capacity.as_bps();
+            let capacity = self.view.network().topology().link(**link).spec.capacity.as_bps();
             let load = loads.get(*link)?;
             let busy = load.limited.max(load.measured.unwrap_or(Rate::ZERO)).as_bps();
             let parts = busy.saturating_mul(1000).checked_div(capacity)?.min(1000);
@@ -120,7 +120,7 @@ impl Answers<'_> {
     fn objective(&self, id: FlowId) -> Option<ObjectiveStatus> {
         let account = self.decider.account(id)?;
         let shared = account.parts.iter().filter(|part| part.given.len() > 1).map(|part| {
-            let capacity = self.view.network.topology().link(part.link).spec.capacity;
+            let capacity = self.view.network().topology().link(part.link).spec.capacity;
             let parts = part.given.iter().map(|holding| {
                 let (given, wants) = (holding.rate, holding.wants.min(capacity));
                 ObjectivePart {
@@ -157,7 +157,7 @@ impl Answers<'_> {
         });
         Bottleneck {
             link: self.view.link_name(link),
-            capacity_bps: self.view.network.topology().link(link).spec.capacity,
+            capacity_bps: self.view.network().topology().link(link).spec.capacity,
             limited_bps: load.limited,
             measured_bps: load.measured,
             rivals: rivals.collect(),
@@ -172,7 +172,7 @@ impl Answers<'_> {
         pathless: bool,
         bottleneck: Option<&Bottleneck>,
     ) -> String {
-        let policy = &self.decider.name;
+        let policy = self.decider.name();
         let intention = self.desired.intention(id);
         let (limit, priority) = (intention.limit(), intention.priority);
         let drain = self.drain_of(flow.ends);
@@ -223,11 +223,10 @@ impl Answers<'_> {
         let grant = match self.limited(flow).first() {
             Some(connection) => self.grant(connection),
             None => {
-                let flows = self.registry.sharing(&flow.selector);
-                let of = &flow.selector.connection;
-                let mut grant = self.desired.grant(of, (flows, 1), || Some(flow.ends));
-                grant.rate = grant.rate.into_iter().chain(self.by_hand(flows)).min();
-                grant
+                let (flows, of) =
+                    (self.registry.sharing(&flow.selector), &flow.selector.connection);
+                let share = self.pairs.share(of, || Some(flow.ends));
+                self.bounded(self.desired.grant(flows, 1, share), flows)
             }
         };
         let mut all: Vec<String> = self
@@ -291,8 +290,8 @@ impl Answers<'_> {
         let sure = agent.filter(|agent| self.doubt(agent).is_none());
         let mut carriers = self.registry.carriers(&flow.selector);
         let class = carriers.find_map(|of| match agent {
-            Some(_) => sure?.failures.standing_class(&of),
-            None => self.agents.class_behind(self.now, &of),
+            Some(_) => sure?.held.class(&of),
+            None => self.agents.standing().class_left(self.now, &of),
         });
         if let Some(class) = class.filter(|class| *class != grant.priority) {
             let why = failed(&|agent, of| agent.failures.priority(of).map(String::from));
@@ -309,7 +308,7 @@ impl Answers<'_> {
     fn excess(&self, id: FlowId, flow: &Flow) -> Option<Rate> {
         let limit = self.enforced(flow)?;
         let agent = self.agents.acting_for(flow.ends.0).map(|(_, agent)| agent.since);
-        let since = agent.into_iter().chain([self.orders.since]);
+        let since = agent.into_iter().chain([self.orders.since()]);
         let since = since.fold(self.desired.intention(id).since, Time::max);
         let is_long = self.now.since(since) > self.context.patience();
         self.measured(flow).filter(|measured| is_long && measured.fraction(4, 5) > limit)
@@ -356,7 +355,8 @@ impl Answers<'_> {
             Ok(agent) => agent,
             Err(doubt) => {
                 let mut carriers = self.registry.carriers(&flow.selector);
-                let left = carriers.find_map(|of| self.agents.class_behind(self.now, &of));
+                let standing = self.agents.standing();
+                let left = carriers.find_map(|of| standing.class_left(self.now, &of));
                 let left = left.map(|class| format!("; class {class} {MAY_STAND}"));
                 return format!("nobody: {doubt}{}", left.unwrap_or_default());
             }
