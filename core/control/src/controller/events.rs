@@ -1,5 +1,6 @@
 //! What switches say, and what follows from it.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -275,7 +276,7 @@ impl Controller {
     }
 
     /// What connections have carried, as a switch counts.
-    fn carried(&mut self, sums: &[(Connection, Bytes)]) {
+    fn carried(&mut self, sums: &BTreeMap<Connection, Bytes>) {
         let mut flows = Vec::new();
         for (connection, bytes) in sums {
             if let [id] = *self.registry.sharing(&(*connection).into()) {

@@ -100,7 +100,7 @@ pub(crate) enum Pending {
     Changes(Changes),
     OldEntries,
     OldMeters,
-    Carried(Vec<(Connection, Bytes)>),
+    Carried(BTreeMap<Connection, Bytes>),
 }
 
 /// Changes that one barrier confirms.
@@ -469,10 +469,14 @@ impl Switches {
         }
     }
 
-    /// Asks a switch what connections have carried, where it counts any.
+    /// Asks a switch what connections have carried, where it counts any and has answered before.
     fn ask_counts(&mut self, cx: &Context, node: NodeId) {
-        let own = self.switches.get(&node).map(|switch| &switch.own);
-        if own.is_some_and(|own| own.values().any(|does| *does == Does::Count)) {
+        let is_to_say = |switch: &Switch| {
+            let mut pending = switch.pending.values();
+            switch.own.values().any(|does| *does == Does::Count)
+                && !pending.any(|what| matches!(what, Pending::Carried(_)))
+        };
+        if self.switches.get(&node).is_some_and(is_to_say) {
             let cookie = entry::cookie(0, 0, Does::Count);
             let select = FlowSelect {
                 table: TableId(0),
@@ -480,7 +484,7 @@ impl Switches {
                 cookie_mask: entry::MARK_MASK | cookie,
                 ..FlowSelect::ALL
             };
-            self.ask(cx, node, &Request::Flow(select), Pending::Carried(Vec::new()));
+            self.ask(cx, node, &Request::Flow(select), Pending::Carried(BTreeMap::new()));
         }
     }
 
@@ -775,6 +779,37 @@ mod tests {
         assert_eq!(switches.remove(Time::ZERO, ChannelId(1)), None);
         assert_eq!(switches.remove(Time::ZERO, ChannelId(2)), Some(NODE));
         assert!(!switches.is_ready(NODE) && switches.enforced(&connection).is_none());
+    }
+
+    #[test]
+    fn an_answer_without_end_fills_no_memory() {
+        let (cx, mut model) = (context(), Model::new(7, 2));
+        let mut switches = Switches::new(&cx, BTreeSet::new());
+        let channel = ChannelId(1);
+        let mut session = Session::new(Config::new(Side::Switch), cx.now);
+        switches.connect(&cx, channel, None).expect("there is room");
+        exchange(&mut switches, &cx, channel, &mut model, &mut session);
+        switches.set_ready(&cx, NODE);
+        let of = |port: u16| Connection {
+            source: ([10, 0, 0, 1], port).into(),
+            destination: ([10, 0, 0, 2], 2).into(),
+        };
+        switches.put_own(&cx, NODE, Key::of_count(&of(1)), Does::Count);
+        (0..3).for_each(|_| switches.ask_counts(&cx, NODE));
+        let pending = switches.switches[&NODE].pending.iter();
+        let asked = pending.filter(|(_, what)| matches!(what, Pending::Carried(_)));
+        let asked: Vec<u32> = asked.map(|(xid, _)| *xid).collect();
+        let [xid] = asked[..] else { panic!("asked again before it has answered: {asked:?}") };
+        for port in 1..1000 {
+            let entries = [(0, Some(of(port)), Bytes::new(port.into()))];
+            assert_eq!(switches.entries_listed(&cx, NODE, xid, &entries, false), None);
+        }
+        let entries = [(0, Some(of(1)), Bytes::new(7))];
+        let sums = switches.entries_listed(&cx, NODE, xid, &entries, true);
+        assert_eq!(sums, Some(BTreeMap::from([(of(1), Bytes::new(7))])));
+        switches.ask_counts(&cx, NODE);
+        let mut pending = switches.switches[&NODE].pending.values();
+        assert!(pending.any(|what| matches!(what, Pending::Carried(_))), "asked anew");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What switches are given: entries, meters of connections and caps of windows, and what of earlier
 //! controllers is taken away.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use model::NodeId;
@@ -146,7 +147,7 @@ impl Switches {
     }
 
     /// Entries of a switch: those that earlier controllers left are removed. What connections have
-    /// carried, when that was asked.
+    /// carried, when that was asked: those that it was given entries for, however long its answer is.
     pub(crate) fn entries_listed(
         &mut self,
         cx: &Context,
@@ -154,12 +155,13 @@ impl Switches {
         xid: u32,
         entries: &[(u64, Option<Connection>, Bytes)],
         last: bool,
-    ) -> Option<Vec<(Connection, Bytes)>> {
+    ) -> Option<BTreeMap<Connection, Bytes>> {
         let switch = self.switches.get_mut(&node)?;
         match switch.pending.get_mut(&xid)? {
             Pending::Carried(sums) => {
                 let counted = entries.iter().filter_map(|(_, c, bytes)| Some(((*c)?, *bytes)));
-                sums.extend(counted);
+                let own = &switch.own;
+                sums.extend(counted.filter(|(of, _)| own.contains_key(&Key::of_count(of))));
             }
             Pending::OldEntries => {
                 let own = entry::cookie(cx.epoch, switch.generation, Does::Next);
