@@ -285,6 +285,9 @@ impl Controller {
         }
         if self.switches.renew(&self.context) {
             self.end_silent_pairs();
+            if self.switches.lack_entries() {
+                self.rollout.make_due();
+            }
         }
         self.forget_named();
         self.agents.renew(now);

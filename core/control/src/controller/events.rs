@@ -13,6 +13,7 @@ use units::Bytes;
 use super::Controller;
 use crate::config::Enforcement;
 use crate::fabric::frame::{Content, Frame, OWN, Segment};
+use crate::fabric::meters::Failure;
 use crate::fabric::switches::{Pending, SwitchEvent};
 use crate::message::{ChannelId, Closing, Output, Refusal};
 
@@ -78,7 +79,7 @@ impl Controller {
                 }
             }
             SwitchEvent::Done(xid) => match self.switches.answered(node, xid) {
-                Some(Pending::Step) => self.rollout.confirmed(node),
+                Some(Pending::Step) => self.stepped(node, Ok(())),
                 Some(Pending::Changes(changes)) => {
                     if let Some(switch) = self.switches.get_mut(node) {
                         switch.confirm(changes);
@@ -103,7 +104,7 @@ impl Controller {
                         self.outranked_at(channel, node);
                     }
                     // A step that isn't confirmed must not stop all others.
-                    Some(Pending::Step) => self.rollout.confirmed(node),
+                    Some(Pending::Step) => self.stepped(node, Err(Failure(code))),
                     Some(Pending::Changes(changes)) => {
                         if let Some(switch) = self.switches.get_mut(node) {
                             switch.fail(&changes, code);
@@ -121,6 +122,14 @@ impl Controller {
             SwitchEvent::Error(xid, code) => self.switches.refused(node, xid, code),
             SwitchEvent::Malformed => self.switches.counters.malformed += 1,
             SwitchEvent::Up | SwitchEvent::Nothing => {}
+        }
+    }
+
+    /// A switch answers the barrier of a step of the rollout, or doesn't.
+    fn stepped(&mut self, node: NodeId, answer: Result<(), Failure>) {
+        self.rollout.confirmed(node);
+        if let Some(switch) = self.switches.get_mut(node) {
+            switch.stepped(answer);
         }
     }
 

@@ -64,6 +64,10 @@ pub(crate) struct Switch {
     pub(crate) ports: BTreeMap<u32, PortView>,
     /// Entries for forwarding that it has, as far as is known.
     pub(crate) routes: BTreeMap<Key, Does>,
+    /// Those of the step that waits for its barrier, by the number of the message; and those that it refused or
+    /// didn't confirm, and why.
+    step: BTreeMap<u32, Key>,
+    pub(crate) refused: BTreeMap<Key, meters::Failure>,
     /// Entries for single connections that it shall have, and has while it is connected; those that
     /// lead to meters or cap windows are not among them.
     pub(crate) own: BTreeMap<Key, Does>,
@@ -366,10 +370,14 @@ impl Switches {
         is_first
     }
 
-    /// A switch refuses a message: that is counted, unless it was expected, and noted of the meter or
-    /// the cap that the message was about.
+    /// A switch refuses a message: that is counted, unless it was expected, and noted of the meter, the
+    /// cap or the entry that the message was about.
     pub(crate) fn refused(&mut self, node: NodeId, xid: u32, code: ErrorCode) {
         let is_expected = self.switches.get_mut(&node).and_then(|switch| {
+            if let Some(key) = switch.step.remove(&xid) {
+                switch.refused.insert(key, meters::Failure(Some(code)));
+                return None;
+            }
             changes(&mut switch.pending).find_map(|changes| {
                 let is_cap = || switch.caps.refuse(&mut changes.caps, xid, code).then_some(false);
                 switch.meters.refuse(&mut changes.meters, xid, code).or_else(is_cap)
@@ -528,6 +536,11 @@ impl Switches {
         true
     }
 
+    /// Whether a switch that is there has refused entries that forward packets.
+    pub(crate) fn lack_entries(&self) -> bool {
+        self.ready().any(|(_, switch)| !switch.refused.is_empty())
+    }
+
     /// Forgets a channel; the switch that it was of, which goes on as it was told.
     pub(crate) fn remove(&mut self, now: Time, channel: ChannelId) -> Option<NodeId> {
         self.written.remove(&channel);
@@ -580,6 +593,25 @@ impl Switch {
         self.meters.is_open() || self.caps.is_open()
     }
 
+    /// An entry that forwards packets was sent with this number, if it could be.
+    pub(crate) fn sent(&mut self, xid: Option<u32>, key: Key, does: Does) {
+        match xid {
+            Some(xid) => _ = self.step.insert(xid, key.clone()),
+            None => _ = self.refused.insert(key.clone(), meters::Failure(None)),
+        }
+        self.routes.insert(key, does);
+    }
+
+    /// It answers the barrier of a step, or doesn't. What it has refused of the step is not in it any more.
+    pub(crate) fn stepped(&mut self, answer: Result<(), meters::Failure>) {
+        for key in core::mem::take(&mut self.step).into_values() {
+            match answer {
+                Ok(()) => _ = self.refused.remove(&key),
+                Err(failure) => _ = self.refused.insert(key, failure),
+            }
+        }
+    }
+
     /// It answers a barrier.
     pub(crate) fn confirm(&mut self, changes: Changes) {
         self.caps.confirm(&changes.caps);
@@ -605,6 +637,8 @@ impl Switch {
     fn lose(&mut self) {
         self.ready = false;
         self.pending.clear();
+        self.step.clear();
+        self.refused.clear();
         self.renewing = None;
         self.meters.lose();
         self.caps.lose();

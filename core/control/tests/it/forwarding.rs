@@ -7,6 +7,7 @@ use model::{Directives, Measured, Network, Observation};
 use policy::{Policy, Watch};
 use protocol::application::Declaration;
 use units::{Span, Time};
+use watermaster_control::LEASE;
 
 fn tcp() -> Box<dyn Policy + Send> {
     policy::by_name("tcp", &policy::Parameters::default()).unwrap()
@@ -131,6 +132,28 @@ fn a_found_link_is_gone_once_no_probe_crosses_it() {
         problems.iter().all(|told| told.ends_with(" is down")) && problems.len() == 2,
         "{problems:?}"
     );
+}
+
+/// What a switch has no room for is told, and sent again until it has.
+#[test]
+fn an_entry_that_a_switch_refuses_is_told_and_sent_again() {
+    let shape = Shape::racks(2);
+    let mut rig = Rig::new(&shape, shape.config("tcp", tcp(), true), 1);
+    rig.full = true;
+    (0..2).for_each(|switch| rig.connect(switch));
+    let are_settled = |rig: &Rig| {
+        let switches = rig.controller.at(rig.now).status().switches;
+        switches.iter().all(|switch| switch.settled)
+    };
+    let told = problems(&rig);
+    let full = "entries that forward packets are not confirmed: the table of flow entries is full";
+    assert!(told.iter().any(|one| one.starts_with("switch s0: ") && one.contains(full)), "{told:?}");
+    assert!(!are_settled(&rig));
+    rig.full = false;
+    rig.pass(LEASE);
+    assert_eq!(problems(&rig), [""; 0]);
+    assert!(are_settled(&rig));
+    all_arrive(&mut rig, 4);
 }
 
 #[test]
