@@ -62,6 +62,7 @@ impl Controller {
                 }
                 // What nobody asked, or asked for something else, begins nothing anew.
                 if last && matches!(self.switches.answered(node, xid), Some(Pending::Ports)) {
+                    self.discovery().ports_listed(node);
                     self.switch_ready(node);
                 }
             }

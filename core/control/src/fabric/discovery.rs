@@ -45,6 +45,7 @@ impl Discovery<'_> {
         let Some(switch) = self.switches.get_mut(node) else {
             return;
         };
+        switch.unlisted.remove(&number);
         let probed =
             switch.ports.get(&number).filter(|old| old.up && up).and_then(|old| old.probed);
         if gone {
@@ -58,6 +59,23 @@ impl Discovery<'_> {
             }
             self.view.links[link.index()].port_down = !up;
             self.refresh(link);
+        }
+    }
+
+    /// A switch that has come back has listed all its ports: what it had before and didn't list has gone meanwhile.
+    pub(crate) fn ports_listed(&mut self, node: NodeId) {
+        let Some(switch) = self.switches.get_mut(node) else {
+            return;
+        };
+        let gone = core::mem::take(&mut switch.unlisted);
+        for number in &gone {
+            switch.ports.remove(number);
+        }
+        for number in gone {
+            if let Some(link) = self.view.link_at(node, number) {
+                self.view.links[link.index()].port_down = true;
+                self.refresh(link);
+            }
         }
     }
 

@@ -62,6 +62,8 @@ pub(crate) struct Switch {
     /// How often it has connected.
     generation: u16,
     pub(crate) ports: BTreeMap<u32, PortView>,
+    /// Those that it had over the channel before and has not listed over this one.
+    pub(crate) unlisted: BTreeSet<u32>,
     /// Entries for forwarding that it has, as far as is known.
     pub(crate) routes: BTreeMap<Key, Does>,
     /// Those of the step that waits for its barrier, by the number of the message; and those that it refused or
@@ -320,6 +322,7 @@ impl Switches {
         switch.generation = switch.generation.wrapping_add(1);
         switch.obeys_another = false;
         switch.cleaned = false;
+        switch.unlisted = switch.ports.keys().copied().collect();
         switch.routes.clear();
         switch.lose();
         switch.stale.clear();

@@ -2,8 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::in_memory::{Rig, SECOND, Shape, address, connection, entries, ethernet, segment};
+use crate::in_memory::{
+    Rig, SECOND, Shape, address, connection, entries, ethernet, port, segment,
+};
 use model::{Directives, Measured, Network, Observation};
+use openflow::switch::{Output as Answers, Switch};
 use policy::{Policy, Watch};
 use protocol::application::Declaration;
 use units::{Span, Time};
@@ -172,6 +175,26 @@ fn a_link_that_fails_is_gone_around_and_comes_back() {
     all_arrive(&mut rig, 4);
     rig.set_port(0, 2, true);
     all_arrive(&mut rig, 4);
+}
+
+#[test]
+fn a_port_that_vanishes_while_its_switch_is_away_is_down() {
+    let shape = Shape::diamond(2);
+    let mut rig = up(&shape, true);
+    let whole = rig.switch(0).clone();
+    // Port 1 of leaf 0 leads to spine 2.
+    let mut less = Switch::new(1, 2);
+    for number in 2..=4 {
+        less.set_port(Time::ZERO, port(number, true), &mut Answers::default());
+    }
+    for (switch, is_down) in [(less, true), (whole, false)] {
+        rig.unplug(0);
+        rig.swap_switch(0, switch);
+        rig.plug(0);
+        let told = problems(&rig);
+        assert_eq!(told.contains(&"link s0 -> s2 is down".to_owned()), is_down, "{told:?}");
+        all_arrive(&mut rig, 4);
+    }
 }
 
 /// Nothing is wiped before the new state stands: while a new controller takes over, step by step, no
