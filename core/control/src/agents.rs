@@ -488,8 +488,14 @@ impl Agents {
     pub(crate) fn would_report(&self, cx: &Context, node: NodeId) -> bool {
         self.acting_for(node).is_some_and(|(_, agent)| {
             let long = agent.samples() && cx.awake.since(agent.sampling) > cx.grace;
-            long && cx.now.since(agent.sampled_at) <= cx.patience()
+            long && !agent.has_stopped(cx)
         })
+    }
+
+    /// The hosts whose agents have sampled connections and do so no more.
+    pub(crate) fn stopped(&self, cx: &Context) -> Vec<NodeId> {
+        let stopped = self.agents.values().filter(|agent| agent.samples() && agent.has_stopped(cx));
+        stopped.flat_map(|agent| agent.hosts.iter().copied()).collect()
     }
 
     /// Whether an agent had sampled its connections before.

@@ -106,6 +106,7 @@ impl Controller {
         let unconfirm = |connection| self.desired.confirm(connection, None);
         let hosts = self.agents.hosts_of(channel).to_vec();
         self.agents.remove(&self.context, channel, unconfirm);
+        self.release(&hosts);
         // Its switch caps what it did.
         self.recap_at(&hosts);
     }
