@@ -93,6 +93,8 @@ pub(crate) struct PortView {
     pub(crate) speed: Rate,
     /// Since when it is probed.
     pub(crate) probed: Option<Time>,
+    /// Frames from it that may be sent out of all edge ports.
+    pub(crate) floods: Budget,
 }
 
 /// What an answer is about.
@@ -436,9 +438,9 @@ impl Switches {
         }
     }
 
-    /// Sends a frame out of a port.
-    pub(crate) fn send_out(&mut self, cx: &Context, node: NodeId, port: u32, frame: &[u8]) {
-        let actions = [Action::output(PortNo(port))];
+    /// Sends a frame out of ports.
+    pub(crate) fn send_out(&mut self, cx: &Context, node: NodeId, ports: &[u32], frame: &[u8]) {
+        let actions: Vec<_> = ports.iter().map(|port| Action::output(PortNo(*port))).collect();
         let packet = PacketOut {
             buffer: BufferId::NONE,
             in_port: PortNo::CONTROLLER,
@@ -476,7 +478,7 @@ impl Switches {
             ports.push(*number);
         }
         for port in ports {
-            self.send_out(cx, node, port, &frame::make_probe(datapath_id, port));
+            self.send_out(cx, node, &[port], &frame::make_probe(datapath_id, port));
         }
     }
 

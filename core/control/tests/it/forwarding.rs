@@ -332,6 +332,23 @@ fn forged_probes_change_nothing_that_is_declared() {
     all_arrive(&mut rig, 4);
 }
 
+/// What nobody knows a way for costs a message to each switch: a host may send so much of it a second, and others
+/// none the less.
+#[test]
+fn what_goes_to_everybody_is_limited_at_each_port() {
+    let shape = Shape::racks(2);
+    let mut rig = up(&shape, true);
+    rig.delivered.clear();
+    (0..1_000).for_each(|_| rig.send(0, question(0, 99)));
+    let heard = |rig: &Rig, by| rig.delivered.iter().filter(|(host, _)| *host == by).count();
+    assert_eq!([0, 1, 2, 3].map(|host| heard(&rig, host)), [0, 100, 100, 100]);
+    rig.send(3, question(3, 99));
+    assert_eq!([0, 1, 2, 3].map(|host| heard(&rig, host)), [1, 101, 101, 100]);
+    rig.pass(SECOND);
+    rig.send(0, question(0, 99));
+    assert_eq!(heard(&rig, 3), 101);
+}
+
 /// A switch that sends packets without end is heard so many times a second.
 #[test]
 fn packets_of_a_switch_are_limited() {
