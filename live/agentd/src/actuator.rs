@@ -316,13 +316,13 @@ impl Actuator {
         &mut self,
         processes: impl Iterator<Item = &'a Process>,
     ) -> Vec<(&'a Process, Sockets)> {
-        let mut groups = None;
+        let processes: Vec<_> = processes.collect();
+        // Nearly always nobody is looked for.
+        let is_group = |process: &&Process| matches!(process, Process::Cgroup(_));
+        let mount = processes.iter().any(is_group).then(|| kernel::unified_mount().ok()).flatten();
         let mut looked_for = Vec::new();
-        for process in processes {
-            // Nearly always nobody is looked for.
-            let mount = matches!(process, Process::Cgroup(_))
-                .then(|| groups.get_or_insert_with(|| kernel::unified_mount().ok()));
-            match Sockets::of(process, mount.and_then(|mount| mount.as_deref())) {
+        for (process, found) in Sockets::of_all(&processes, mount.as_deref()) {
+            match found {
                 Ok(sockets) => looked_for.push((process, sockets)),
                 Err(error) => self.unknown(&error),
             }
