@@ -97,6 +97,9 @@ fn files(pid: u32, left: &mut usize) -> Result<HashSet<u64>, Error> {
         _ => Ok(()), // it has ended, or has closed the file
     };
     let mut found = HashSet::new();
+    if is_thread(pid) {
+        return Ok(found);
+    }
     match fs::read_dir(format!("/proc/{pid}/fd")) {
         Ok(files) => {
             for file in files.take(*left) {
@@ -111,6 +114,15 @@ fn files(pid: u32, left: &mut usize) -> Result<HashSet<u64>, Error> {
         Err(error) => hidden("CAP_DAC_READ_SEARCH", error)?,
     }
     Ok(found)
+}
+
+/// Whether it is the number of another thread than a process's first: all threads have the same files.
+fn is_thread(number: u32) -> bool {
+    let is_others = |status: String| {
+        let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+        group.is_some_and(|group| group.trim() != number.to_string())
+    };
+    fs::read_to_string(format!("/proc/{number}/status")).is_ok_and(is_others)
 }
 
 fn socket(link: &str) -> Option<u64> {
@@ -156,6 +168,12 @@ mod tests {
         let Sockets::These(found) = of(std::process::id()) else { panic!("a process has files") };
         assert!(found.contains(&inode), "{found:?}");
         assert_eq!(of(0), Sockets::These(HashSet::new()));
+        let of_thread = || {
+            let number = rustix::thread::gettid().as_raw_nonzero().get();
+            of(u32::try_from(number).unwrap())
+        };
+        let found = std::thread::scope(|scope| scope.spawn(of_thread).join().unwrap());
+        assert_eq!(found, Sockets::These(HashSet::new()), "a thread is no process");
     }
 
     #[test]
