@@ -195,6 +195,7 @@ mod tests {
     use units::Span;
 
     use super::*;
+    use crate::applications::application::Applications;
     use crate::applications::selector::Processes;
     use crate::config::Config;
 
@@ -212,8 +213,9 @@ mod tests {
 
     /// Two that flows name.
     fn processes() -> [ProcessId; 2] {
-        let mut all = Processes::default();
-        [1, 2].map(|pid| all.take(NodeId(0), &Process::Pid(pid)))
+        let (mut all, mut applications) = (Processes::default(), Applications::default());
+        let by = applications.add("app").expect("there is room");
+        [1, 2].map(|pid| all.take(NodeId(0), &Process::Pid(pid), by))
     }
 
     /// A sample later.

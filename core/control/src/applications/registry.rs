@@ -482,6 +482,7 @@ impl Registry {
     /// Forgets a flow; whether it was the last that was declared just so.
     pub(crate) fn remove_flow(&mut self, id: FlowId) -> Option<(Flow, bool)> {
         let own = self.application_of(id).cloned();
+        let by = own.as_deref().and_then(|own| self.applications.number(own));
         let flow = self.flows.get_mut(id.index()).and_then(Option::take)?;
         match &flow.owner {
             Some((job, name)) => {
@@ -507,8 +508,9 @@ impl Registry {
             }
         };
         self.parked -= usize::from(flow.parked);
-        for process in [flow.selector.source, flow.selector.destination].into_iter().flatten() {
-            self.processes.release(process);
+        let named = [flow.selector.source, flow.selector.destination].into_iter().flatten();
+        for (process, by) in named.zip(by.into_iter().cycle()) {
+            self.processes.release(process, by);
         }
         self.freed_flows.push(id);
         Some((flow, is_last))
