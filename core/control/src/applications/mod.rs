@@ -6,6 +6,7 @@ pub(crate) mod joins;
 pub(crate) mod ledger;
 pub(crate) mod owners;
 pub(crate) mod registry;
+mod room;
 pub(crate) mod selector;
 mod sharing;
 pub(crate) mod tenants;

@@ -1,5 +1,6 @@
 //! Connections that are seen join the flows that were declared without their ports, and leave them.
 
+use alloc::format;
 use alloc::vec::Vec;
 
 use model::FlowId;
@@ -35,7 +36,10 @@ impl Controller {
         let before = known.unwrap_or(before);
         let ids = self.registry.sharing(&declared).to_vec();
         let was_seen = ids.first().is_some_and(|id| self.take_over(&connection, *id));
-        if self.registry.joins.join(&self.context, connection, declared, before) {
+        let Some(of) = ids.first().and_then(|id| self.registry.application_of(*id)).cloned() else {
+            return;
+        };
+        if self.registry.joins.join(&self.context, connection, (declared, &of), before) {
             for id in ids.into_iter().filter(|_| was_seen) {
                 self.tell_opened(id);
             }
@@ -43,6 +47,13 @@ impl Controller {
                 self.cap_anew(&connection, &[]);
             }
             self.desired.touch(connection);
+        } else {
+            let told = format!(
+                "application {of} has more than {} connections of flows that it declared without their ports: those \
+                 beyond are not governed; raise limits.flows",
+                self.context.limits.flows
+            );
+            self.registry.overreach.note(self.context.now, told);
         }
     }
 

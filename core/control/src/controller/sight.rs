@@ -22,7 +22,15 @@ impl Controller {
         let host = self.view.host_at(connection.source.ip());
         let host = host.map_or("", |node| self.view.node_name(node));
         let owner = self.registry.tenants.owner(host, &report.processes);
-        self.registry.owners.note(cx, connection, owner);
+        if !self.registry.owners.note(cx, connection, owner)
+            && let Some(owner) = owner
+        {
+            let told = format!(
+                "application {owner} has more than {} connections: whose those beyond are isn't known; raise limits.flows",
+                cx.limits.flows
+            );
+            self.registry.overreach.note(cx.now, told);
+        }
         let Connection { source, destination } = connection;
         for way in [connection, Connection { source: destination, destination: source }] {
             for id in self.registry.usurping(&way) {
