@@ -95,7 +95,9 @@ mod tests {
             assert_eq!(owners.note(&cx, connection(port), Some(&many)), has_room);
         }
         assert!(owners.note(&cx, connection(4), Some(&few)));
-        assert!(owners.deny(&connection(4), "many") && owners.belongs(&connection(3), "many").is_none());
+        assert!(
+            owners.deny(&connection(4), "many") && owners.belongs(&connection(3), "many").is_none()
+        );
         // Who loses one has room again, and so has who is not spoken of.
         assert!(owners.note(&cx, connection(1), None));
         assert!(owners.note(&cx, connection(3), Some(&many)));

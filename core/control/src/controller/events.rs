@@ -12,6 +12,7 @@ use units::Bytes;
 
 use super::Controller;
 use crate::config::Enforcement;
+use crate::fabric::entry::Key;
 use crate::fabric::frame::{Content, Frame, OWN, Segment};
 use crate::fabric::meters::Failure;
 use crate::fabric::switches::{Pending, SwitchEvent};
@@ -79,6 +80,7 @@ impl Controller {
                     self.congested(link, severity, queue, None);
                 }
             }
+            SwitchEvent::Idle(connection) => self.idle(node, &connection),
             SwitchEvent::Done(xid) => match self.switches.answered(node, xid) {
                 Some(Pending::Step) => self.stepped(node, Ok(())),
                 Some(Pending::Changes(changes)) => {
@@ -253,7 +255,26 @@ impl Controller {
         }
     }
 
-    /// SYN, SYN-ACK and FIN, seen at the first switch of the path.
+    /// No packet has come for long of a connection that a switch counts, which nobody declared. Where no agent would
+    /// tell that it is still there, nobody would tell of its end either.
+    fn idle(&mut self, node: NodeId, connection: &Connection) {
+        let key = Key::of_count(connection);
+        // What is metered isn't counted.
+        let counts = self.switches.get(node).is_some_and(|switch| {
+            switch.own.contains_key(&key) && !switch.meters.contains(connection)
+        });
+        let would_tell = |host| self.agents.would_report(&self.context, host);
+        let ends = self.view.ends(connection);
+        if !counts || ends.is_some_and(|(src, dst)| would_tell(src) || would_tell(dst)) {
+            return;
+        }
+        if let Some((id, _)) = self.registry.undeclared(connection) {
+            self.counters.flows_vanished += 1;
+            self.forget_flow(id);
+        }
+    }
+
+    /// SYN, SYN-ACK, FIN and RST, seen at the first switch of the path.
     fn watched(&mut self, node: NodeId, port: u32, segment: &Segment) {
         if self.decider.watch().is_none() {
             return;
@@ -280,6 +301,10 @@ impl Controller {
             }
         } else if is(tcp_flags::SYN) {
             self.opened(segment.connection, None);
+        } else if is(tcp_flags::RST) {
+            // Nothing goes either way any more.
+            self.closed(&segment.connection);
+            self.closed(&Connection { source: destination, destination: source });
         } else if is(tcp_flags::FIN) {
             self.closed(&segment.connection);
         }

@@ -118,9 +118,9 @@ mod tests {
     use alloc::vec;
 
     use model::Buffer;
-    use protocol::{Process, Processes};
     use protocol::agent::{Capability, Host, Report};
     use protocol::application::Declaration;
+    use protocol::{Process, Processes};
     use testing::network::{host, hosts, link};
     use units::Span;
 

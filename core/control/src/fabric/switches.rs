@@ -11,8 +11,8 @@ use model::NodeId;
 use openflow::sdtcp::Notice;
 use openflow::{
     Action, BufferId, Closed, Config, ErrorCode, Event, Failure, Features, FlowSelect, List,
-    Message, MeterId, PacketOut, Port, PortNo, PortReason, Refused, Reply, Request, Role,
-    RoleMessage, Session, Side, TableId,
+    Message, MeterId, PacketOut, Port, PortNo, PortReason, Refused, RemovedReason, Reply, Request,
+    Role, RoleMessage, Session, Side, TableId,
 };
 use protocol::Connection;
 use units::{Bytes, Rate, Span, Time};
@@ -131,6 +131,8 @@ pub(crate) enum SwitchEvent {
         frame: Frame,
     },
     Notice(Notice),
+    /// No packet of a connection has come for as long as it is counted.
+    Idle(Connection),
     /// A barrier or a change of roles is done.
     Done(u32),
     Entries(u32, Vec<(u64, Option<Connection>, Bytes)>, bool),
@@ -691,6 +693,9 @@ fn read(event: Event<'_>, packet: &mut Vec<u8>) -> SwitchEvent {
             },
             Message::PortStatus(status) => {
                 SwitchEvent::PortStatus(status.reason, Box::new(status.port))
+            }
+            Message::FlowRemoved(gone) if gone.reason == RemovedReason::IDLE_TIMEOUT => {
+                Key::connection(&gone.fields).map_or(SwitchEvent::Nothing, SwitchEvent::Idle)
             }
             Message::Error(error) => SwitchEvent::Error(xid, error.error),
             _ => SwitchEvent::Nothing,

@@ -9,8 +9,8 @@ use model::{Buffer, LinkId, LinkSpec, NodeId, NodeKind, Severity, Topology};
 use openflow::sdtcp::Notice;
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{
-    Action, Config as SessionConfig, ErrorCode, ErrorMessage, Event, FlowCommand, Instruction, List,
-    Message, Port, PortNo, Reply, Session, Side, TableId,
+    Action, Config as SessionConfig, ErrorCode, ErrorMessage, Event, FlowCommand, Instruction,
+    List, Message, Port, PortNo, Reply, Session, Side, TableId,
 };
 use protocol::agent::{Commands, ConnectionReport, Report};
 use protocol::application::Declaration;

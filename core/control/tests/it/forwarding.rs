@@ -2,9 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::in_memory::{
-    Rig, SECOND, Shape, address, connection, entries, ethernet, port, segment,
-};
+use crate::in_memory::{Rig, SECOND, Shape, address, connection, entries, ethernet, port, segment};
 use model::{Directives, Measured, Network, Observation};
 use openflow::switch::{Output as Answers, Switch};
 use policy::{Policy, Watch};
@@ -150,7 +148,10 @@ fn an_entry_that_a_switch_refuses_is_told_and_sent_again() {
     };
     let told = problems(&rig);
     let full = "entries that forward packets are not confirmed: the table of flow entries is full";
-    assert!(told.iter().any(|one| one.starts_with("switch s0: ") && one.contains(full)), "{told:?}");
+    assert!(
+        told.iter().any(|one| one.starts_with("switch s0: ") && one.contains(full)),
+        "{told:?}"
+    );
     assert!(!are_settled(&rig));
     rig.full = false;
     rig.pass(LEASE);
@@ -385,6 +386,33 @@ fn counting_outlives_moves_of_paths() {
         rig.set_port(0, 1, up);
         rig.pass(Span::from_secs(1));
         assert_eq!(counting(&rig), 8, "a link of the first switch is up: {up}");
+    }
+}
+
+/// Where no agent is, nobody tells of a connection whose last packet is lost, or whose host is.
+#[test]
+fn a_connection_that_is_idle_or_reset_is_forgotten_where_no_agent_is() {
+    for name in ["sdtcp", "sab"] {
+        let shape = Shape::racks(2);
+        let policy = policy::by_name(name, &policy::Parameters::default()).unwrap();
+        let mut rig = Rig::new(&shape, shape.config(name, policy, true), 1);
+        (0..2).for_each(|switch| rig.connect(switch));
+        let open = |rig: &Rig| rig.controller.at(rig.now).flows(9).len();
+        rig.send(0, segment(0, 2, 1000, 2, 0));
+        for _ in 0..4 {
+            rig.pass(SECOND * 30);
+            rig.send(0, segment(0, 2, 1000, 16, 100));
+            assert_eq!(open(&rig), 1, "{name}: it sends now and then");
+        }
+        rig.pass(SECOND * 61);
+        rig.pass(SECOND);
+        assert_eq!(open(&rig), 0, "{name}: it is idle");
+        rig.send(0, segment(0, 2, 1001, 2, 0));
+        assert_eq!(open(&rig), 1);
+        let mut reset = segment(0, 2, 1001, 16, 0);
+        reset[14 + 20 + 13] = 4;
+        rig.send(0, reset);
+        assert_eq!(open(&rig), 0, "{name}: it is reset");
     }
 }
 
