@@ -37,14 +37,12 @@ impl Switches {
         let Some((node, switch)) = known.filter(|(_, switch)| switch.capable) else {
             return false;
         };
-        let is_ready = switch.ready;
-        let Some(is_changed) = switch.meters.set(cx.epoch, connection, rate) else {
-            return false;
-        };
+        let (is_ready, is_changed) = (switch.ready, switch.meters.set(connection, rate));
+        let has_number = switch.meters.number(cx.epoch, &connection).is_some();
         if is_changed && is_ready {
             self.send_meter(cx, node, connection, true);
         }
-        true
+        has_number
     }
 
     fn let_go(&mut self, cx: &Context, node: NodeId, connection: &Connection) {
@@ -68,7 +66,8 @@ impl Switches {
         connection: Connection,
         is_whole: bool,
     ) {
-        let known = self.switches.get(&node).and_then(|switch| switch.meters.get(&connection));
+        let known = self.switches.get_mut(&node);
+        let known = known.and_then(|switch| switch.meters.number(cx.epoch, &connection));
         let Some((number, rate)) = known else {
             return;
         };
