@@ -73,16 +73,21 @@ pub(crate) struct Agents {
     pub(crate) lost: Contradictions<64>,
     /// Nodes for which one agent alone may act, and its name.
     bound: BTreeMap<String, String>,
+    /// These agents.
+    named: BTreeSet<String>,
 }
 
 impl Agents {
     /// None yet; for some nodes one alone may act.
     pub(crate) fn new(bound: Vec<(String, String)>) -> Self {
-        Self { bound: bound.into_iter().collect(), ..Self::default() }
+        let mut agents = Self::default();
+        agents.bind(bound);
+        agents
     }
 
     /// Other agents may act alone for nodes from now on.
     pub(crate) fn bind(&mut self, bound: Vec<(String, String)>) {
+        self.named = bound.iter().map(|(_, agent)| agent.clone()).collect();
         self.bound = bound.into_iter().collect();
     }
 
@@ -92,7 +97,7 @@ impl Agents {
         if bound.is_some_and(|agent| agent == identity) {
             return None;
         }
-        let is_named = self.bound.values().any(|agent| agent == identity);
+        let is_named = self.named.contains(identity);
         match bound {
             Some(agent) => Some(format!(
                 "{node} is agent {agent}'s in the controller's configuration, and this is agent {identity}; correct \
