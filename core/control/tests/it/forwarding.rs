@@ -341,7 +341,10 @@ fn what_goes_to_everybody_is_limited_at_each_port() {
     let mut rig = up(&shape, true);
     rig.delivered.clear();
     (0..1_000).for_each(|_| rig.send(0, question(0, 99)));
-    let heard = |rig: &Rig, by| rig.delivered.iter().filter(|(host, _)| *host == by).count();
+    let heard = |rig: &Rig, by| {
+        let is_question = |frame: &[u8]| frame[12..14] == [8, 6];
+        rig.delivered.iter().filter(|(host, frame)| *host == by && is_question(frame)).count()
+    };
     assert_eq!([0, 1, 2, 3].map(|host| heard(&rig, host)), [0, 100, 100, 100]);
     rig.send(3, question(3, 99));
     assert_eq!([0, 1, 2, 3].map(|host| heard(&rig, host)), [1, 101, 101, 100]);
