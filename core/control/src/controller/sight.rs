@@ -159,7 +159,8 @@ impl Controller {
         if self.registry.parked == 0 {
             return;
         }
-        let addresses = hosts.iter().flat_map(|host| self.view.addresses_of(*host));
+        let unseen = hosts.iter().filter(|host| !self.agents.would_report(&self.context, **host));
+        let addresses = unseen.flat_map(|host| self.view.addresses_of(*host));
         let flows = addresses.flat_map(|address| self.registry.declared_from(address));
         let parked = flows.filter(|(_, flow)| flow.parked).map(|(id, _)| id);
         for id in parked.collect::<Vec<_>>() {
