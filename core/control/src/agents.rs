@@ -71,16 +71,21 @@ pub(crate) struct Agents {
     lost: Contradictions<64>,
     /// Nodes for which one agent alone may act, and its name.
     bound: BTreeMap<String, String>,
+    /// These agents.
+    named: BTreeSet<String>,
 }
 
 impl Agents {
     /// None yet; for some nodes one alone may act.
     pub(crate) fn new(bound: Vec<(String, String)>) -> Self {
-        Self { bound: bound.into_iter().collect(), ..Self::default() }
+        let mut agents = Self::default();
+        agents.bind(bound);
+        agents
     }
 
     /// Other agents may act alone for nodes from now on.
     pub(crate) fn bind(&mut self, bound: Vec<(String, String)>) {
+        self.named = bound.iter().map(|(_, agent)| agent.clone()).collect();
         self.bound = bound.into_iter().collect();
     }
 
@@ -90,7 +95,7 @@ impl Agents {
         if bound.is_some_and(|agent| agent == identity) {
             return None;
         }
-        let is_named = self.bound.values().any(|agent| agent == identity);
+        let is_named = self.named.contains(identity);
         match bound {
             Some(agent) => Some(format!(
                 "{node} is agent {agent}'s in the controller's configuration, and this is agent {identity}; correct \
@@ -464,8 +469,14 @@ impl Agents {
     pub(crate) fn would_report(&self, cx: &Context, node: NodeId) -> bool {
         self.acting_for(node).is_some_and(|(_, agent)| {
             let long = agent.samples() && cx.awake.since(agent.sampling) > cx.grace;
-            long && cx.now.since(agent.sampled_at) <= cx.patience()
+            long && !agent.has_stopped(cx)
         })
+    }
+
+    /// The hosts whose agents have sampled connections and do so no more.
+    pub(crate) fn stopped(&self, cx: &Context) -> Vec<NodeId> {
+        let stopped = self.agents.values().filter(|agent| agent.samples() && agent.has_stopped(cx));
+        stopped.flat_map(|agent| agent.hosts.iter().copied()).collect()
     }
 
     /// Whether an agent had sampled its connections before.

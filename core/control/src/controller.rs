@@ -65,6 +65,8 @@ pub struct Controller {
     orders: Orders,
     /// Pairs of hosts between which a job moves something else than it declared, as the policy is still to be told.
     corrections: BTreeMap<JobId, BTreeSet<(NodeId, NodeId)>>,
+    /// When it was looked for agents that sample no more, as [`Context::awake`].
+    released: Time,
     /// Channels that are closed after all else was sent.
     closing: Vec<Output>,
 }
@@ -121,6 +123,7 @@ impl Controller {
             rollout: Rollout::default(),
             orders: Orders::default(),
             corrections: BTreeMap::new(),
+            released: now,
             closing: Vec::new(),
         })
     }
@@ -351,11 +354,15 @@ impl Controller {
         }
         if self.switches.renew(&self.context) {
             self.end_silent_pairs();
+            if self.switches.lack_entries() {
+                self.rollout.make_due();
+            }
         }
         self.forget_named();
         self.agents.renew(now);
         self.agents.lapse(now);
         self.forget_untold();
+        self.release_unsampled();
         self.tell_corrections();
         // Last, for the policy has then been told all that has come up before.
         if self.decider.deadline().is_some_and(|deadline| deadline <= now) {

@@ -55,6 +55,11 @@ impl Waste {
         self.rest.is_some()
     }
 
+    /// Nobody tells any more what it makes of its turn: it has that again.
+    pub(crate) fn release(&mut self) {
+        self.is_back |= self.rest.take().is_some();
+    }
+
     /// Judges a sample, unless this is a part of the last one: whether the flow gives way from now on, or no longer.
     /// `leads`: whether it may use its links.
     pub(crate) fn judge(

@@ -16,7 +16,7 @@ use protocol::application::{Declaration, Portion, StreamReport};
 use protocol::{Connection, Processes};
 use testing::allocation::{Counting, asked};
 use units::{Bytes, Time};
-use watermaster_control::{ChannelId, Controller, Input, Output};
+use watermaster_control::{Change, ChannelId, Controller, Input, Output};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -206,6 +206,17 @@ fn cover(bench: &mut Bench, n: u32) {
     bench.now += SECOND;
 }
 
+/// An agent comes that acts for many hosts.
+fn hello(bench: &mut Bench, n: u32) {
+    let channel = ChannelId(2);
+    bench.setup(Input::AgentConnected { channel, identity: "many" });
+    let host =
+        |number| Host { name: format!("n{number}"), addresses: vec![address(1_000 + number)] };
+    let hosts = (0..n).map(host).collect();
+    let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
+    bench.take(&[Input::Reported(channel, &hello)]);
+}
+
 const KINDS: &[Kind] = &[
     ("job_start", |bench, n| bench.declare((0..n).map(start))),
     ("job_complete, of one flow each", |bench, n| {
@@ -338,14 +349,12 @@ const KINDS: &[Kind] = &[
         bench.now += SECOND * 100;
         bench.take(&[]);
     }),
-    ("hello", |bench, n| {
-        let channel = ChannelId(2);
-        bench.setup(Input::AgentConnected { channel, identity: "many" });
-        let host =
-            |number| Host { name: format!("n{number}"), addresses: vec![address(1_000 + number)] };
-        let hosts = (0..n).map(host).collect();
-        let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
-        bench.take(&[Input::Reported(channel, &hello)]);
+    ("hello", hello),
+    ("hello, where others have agents of their own", |bench, n| {
+        let acting = (0..n).map(|number| (format!("other{number}"), format!("agent{number}")));
+        let change = Change { acting: Some(acting.collect()), ..Change::default() };
+        bench.controller.reconfigure(bench.now, change);
+        hello(bench, n);
     }),
     ("connections that nobody declared", |bench, n| {
         let connections = (0..n).map(reported).collect();

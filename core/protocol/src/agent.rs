@@ -186,6 +186,9 @@ pub const MOST_REPORTED: usize = 1_000;
 /// Processes that an agent looks for, those of all its hosts together.
 pub const MOST_IDENTIFIED: usize = 256;
 
+/// Of the processes that share an end of a connection so many count: those that were named first.
+pub const MOST_HOLDERS: usize = 8;
+
 /// What an agent can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -8,7 +8,7 @@ use agent::{Failure, Happening, Operation, PortNumber};
 use kernel::{Error, Event, Lease, Namespace, Pacer, Sockets, Switch, Watch};
 use model::Severity;
 use protocol::Process;
-use protocol::agent::{ConnectionReport, EndedConnection, MOST_GAP};
+use protocol::agent::{ConnectionReport, EndedConnection, MOST_GAP, MOST_HOLDERS};
 use tokio::io::unix::AsyncFd;
 use units::{Bytes, Span, Time};
 
@@ -20,6 +20,9 @@ use crate::settings::{Interface, Settings};
 /// What to do about a namespace that was left out, or is gone.
 const NAMESPACE: &str = "remove its file with `ip netns delete` where one is left, make it with `ip netns add`: the agent ends then, to be \
     started again; or remove it from the configuration";
+
+/// Of declared groups within each other that have a connection so many are told of: services are in fewer.
+const MOST_GROUPS: usize = 16;
 
 /// What is attached to the kernel.
 pub struct Actuator {
@@ -324,13 +327,13 @@ impl Actuator {
         &mut self,
         processes: impl Iterator<Item = &'a Process>,
     ) -> Vec<(&'a Process, Sockets)> {
-        let mut groups = None;
+        let processes: Vec<_> = processes.collect();
+        // Nearly always nobody is looked for.
+        let is_group = |process: &&Process| matches!(process, Process::Cgroup(_));
+        let mount = processes.iter().any(is_group).then(|| kernel::unified_mount().ok()).flatten();
         let mut looked_for = Vec::new();
-        for process in processes {
-            // Nearly always nobody is looked for.
-            let mount = matches!(process, Process::Cgroup(_))
-                .then(|| groups.get_or_insert_with(|| kernel::unified_mount().ok()));
-            match Sockets::of(process, mount.and_then(|mount| mount.as_deref())) {
+        for (process, found) in Sockets::of_all(&processes, mount.as_deref()) {
+            match found {
                 Ok(sockets) => looked_for.push((process, sockets)),
                 Err(error) => self.unknown(&error),
             }
@@ -418,6 +421,27 @@ impl Actuator {
     }
 }
 
+/// Who has a connection, of those that were looked for: no more of a kind than matter, so that a sample of many
+/// connections fills no memory. Of groups within each other the outer ones, which come first.
+fn having(
+    looked_for: &[(&Process, Sockets)],
+    has: impl Fn(&Sockets) -> bool,
+    pod: Option<Process>,
+) -> Vec<Process> {
+    let (mut pids, mut groups) = (0, 0);
+    let counts = |process: &&Process| {
+        let (count, most) = match process {
+            Process::Pid(_) => (&mut pids, MOST_HOLDERS),
+            // Nobody looks for pods.
+            Process::Cgroup(_) | Process::Pod(_) => (&mut groups, MOST_GROUPS),
+        };
+        *count += 1;
+        *count <= most
+    };
+    let having = looked_for.iter().filter(|(_, sockets)| has(sockets));
+    having.map(|(process, _)| *process).filter(counts).cloned().chain(pod).collect()
+}
+
 impl agent::Actuator for Actuator {
     fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
         self.try_execute(now, operation).map_err(|error| error.to_string())
@@ -438,12 +462,7 @@ impl agent::Actuator for Actuator {
             unsent_bytes: each.unsent,
             in_flight_bytes: each.in_flight,
             rtt_ns: each.round_trip,
-            processes: looked_for
-                .iter()
-                .filter(|(_, sockets)| sockets.have(each))
-                .map(|(process, _)| (*process).clone())
-                .chain(pod_of(each.cgroup))
-                .collect(),
+            processes: having(&looked_for, |sockets| sockets.have(each), pod_of(each.cgroup)),
         });
         Ok(reports.collect())
     }
@@ -457,12 +476,7 @@ impl agent::Actuator for Actuator {
         let connections = ended.iter().map(|each| EndedConnection {
             connection: each.connection,
             sent_bytes: each.sent,
-            processes: looked_for
-                .iter()
-                .filter(|(_, sockets)| sockets.had(each))
-                .map(|(process, _)| (*process).clone())
-                .chain(pod_of(each.cgroup))
-                .collect(),
+            processes: having(&looked_for, |sockets| sockets.had(each), pod_of(each.cgroup)),
         });
         Ok(agent::Ended { connections: connections.collect(), lost })
     }
@@ -502,6 +516,16 @@ mod tests {
         let mut actuator = Actuator::start(&settings).unwrap();
         actuator.attach(&settings).unwrap();
         actuator
+    }
+
+    #[test]
+    fn of_many_who_have_a_connection_few_are_told() {
+        let groups = (1..=20).map(|depth| Process::Cgroup("/a".repeat(depth)));
+        let all: Vec<Process> = (1..=20).map(Process::Pid).chain(groups).collect();
+        let looked_for: Vec<_> =
+            all.iter().map(|process| (process, Sockets::MadeIn([1].into()))).collect();
+        let told = having(&looked_for, |sockets| *sockets == Sockets::MadeIn([1].into()));
+        assert_eq!(told, [&all[..MOST_HOLDERS], &all[20..20 + MOST_GROUPS]].concat());
     }
 
     #[test]

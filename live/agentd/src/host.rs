@@ -19,6 +19,20 @@ use crate::settings::Settings;
 const LOOK: Span = Span::from_micros(200);
 /// How often it is looked whether all that is governed is still there.
 const IDLE: Span = Span::from_secs(1);
+/// So much of what ports tell is taken before anything else: anybody who can send packets through one makes it tell as
+/// fast as it is listened to, and leases are renewed on this thread.
+const EVENTS: usize = 4_096;
+
+/// Hands on what comes, no more than [`EVENTS`]; whether there may be more.
+fn hand_on<T>(mut next: impl FnMut() -> Option<T>, mut to: impl FnMut(T)) -> bool {
+    for _ in 0..EVENTS {
+        match next() {
+            Some(event) => to(event),
+            None => return false,
+        }
+    }
+    true
+}
 
 /// An agent at work.
 pub struct Host {
@@ -27,6 +41,8 @@ pub struct Host {
     /// Readable when ports tell something.
     events: Option<AsyncFd<OwnedFd>>,
     looks: bool,
+    /// Ports may have told more than was taken.
+    has_more: bool,
     /// When it was last looked whether all is there, and what isn't.
     checked: Time,
     lost: Option<kernel::Error>,
@@ -48,7 +64,8 @@ impl Host {
         match prepare() {
             Ok((agent, events)) => {
                 let (checked, lost) = (kernel::now(), None);
-                Ok(Self { agent, actuator, events, looks: false, checked, lost, obeyed: 0 })
+                let (looks, has_more, obeyed) = (false, false, 0);
+                Ok(Self { agent, actuator, events, looks, has_more, checked, lost, obeyed })
             }
             Err(error) => {
                 actuator.withdraw();
@@ -65,6 +82,11 @@ impl Host {
     /// Ends when there is something to attend to. May be cancelled.
     pub async fn ready(&self) {
         let due = self.agent.deadline().map_or(IDLE, |at| at.since(kernel::now()));
+        if self.has_more {
+            // What the controller says is heard in between.
+            tokio::task::yield_now().await;
+            return;
+        }
         if due == Span::ZERO {
             // A timer would take its time, and begin anew whenever something else comes first.
             return;
@@ -90,9 +112,9 @@ impl Host {
 
     /// Does what is due, and adds what is to be told.
     pub fn attend(&mut self, reports: &mut Vec<Report>) {
-        while let Some(event) = self.actuator.next() {
-            self.agent.hear(event.port, &event.happening, reports);
-        }
+        let Self { agent, actuator, .. } = self;
+        self.has_more =
+            hand_on(|| actuator.next(), |event| agent.hear(event.port, &event.happening, reports));
         self.tick(reports);
         self.looks = self.actuator.look();
         let now = kernel::now();
@@ -209,6 +231,16 @@ mod tests {
 
     use super::*;
     use crate::rig::{Rig, commands, logged, watch};
+
+    #[test]
+    fn what_comes_without_end_is_left_for_the_next_turn() {
+        let mut heard = 0;
+        assert!(hand_on(|| Some(()), |()| heard += 1));
+        assert_eq!(heard, EVENTS);
+        let mut few = vec![(); 3];
+        assert!(!hand_on(|| few.pop(), |()| heard += 1));
+        assert_eq!(heard, EVENTS + 3);
+    }
 
     #[tokio::test]
     async fn a_controller_that_begins_hears_of_connections_that_go_on() {

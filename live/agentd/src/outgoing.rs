@@ -14,8 +14,8 @@ use wire::lines::{self, ALIVE};
 /// that is in no part of a sample counts as gone. So is what has ended, of which the number is told later, and what ports
 /// see open and close.
 const MANY: usize = 16 << 20;
-/// Beyond so many and one sample, the connection ends: nothing else is left out of a stream that goes on. Answers to all
-/// that a controller may have waiting for an agent (16 MiB) stay below it.
+/// Beyond so many and one sample, the connection ends: nothing else is left out of a stream that goes on. Answers to
+/// 16 MiB of commands stay below it.
 const MOST: usize = 4 * MANY;
 const SECOND: Duration = Duration::from_secs(1);
 /// So many openings and closings are told in a second, unless the configuration says otherwise: fewer than a controller

@@ -14,6 +14,13 @@ use wire::lines::ALIVE;
 
 /// Most octets that may wait for a peer.
 const MOST: usize = 16 << 20;
+
+/// What a message takes of that: half at most, so that a peer of which so much stands that one message is longer hears
+/// it all the same, and what comes behind it.
+const fn counted(length: usize) -> usize {
+    if length < MOST / 2 { length } else { MOST / 2 }
+}
+
 /// Octets that are sent in one go.
 const BATCH: usize = 64 << 10;
 /// How long a peer may take to read what was sent.
@@ -43,7 +50,7 @@ pub fn outlet() -> (Outlet, Drain) {
 impl Outlet {
     /// Has `bytes` sent; false where the peer must be cut off: it doesn't read, or has gone.
     pub fn send(&self, bytes: Vec<u8>) -> bool {
-        let length = bytes.len();
+        let length = counted(bytes.len());
         if self.waiting.fetch_add(length, Ordering::Relaxed).saturating_add(length) > MOST {
             return false;
         }
@@ -83,13 +90,15 @@ impl Drain {
         first: Vec<u8>,
         to: &mut (impl AsyncWrite + Unpin),
     ) -> std::io::Result<()> {
+        let mut taken = counted(first.len());
         let mut batch = first;
         while batch.len() < BATCH {
             let Ok(bytes) = self.receiver.try_recv() else { break };
+            taken += counted(bytes.len());
             batch.extend_from_slice(&bytes);
         }
         write(&batch, to).await?;
-        self.waiting.fetch_sub(batch.len(), Ordering::Relaxed);
+        self.waiting.fetch_sub(taken, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -113,9 +122,19 @@ mod tests {
     #[test]
     fn what_waits_for_a_peer_that_does_not_read_is_bounded() {
         let (outlet, _drain) = outlet();
-        assert!(outlet.send(vec![0; MOST - 1]));
-        assert!(outlet.send(vec![0]));
+        assert!((0..16).all(|_| outlet.send(vec![0; MOST / 16])));
         assert!(!outlet.send(vec![0]));
+    }
+
+    #[tokio::test]
+    async fn a_message_longer_than_all_that_may_wait_is_told_and_what_follows() {
+        let (outlet, drain) = outlet();
+        let waiting = Arc::clone(&outlet.waiting);
+        assert!(outlet.send(vec![0; 2 * MOST]) && outlet.send(vec![0]));
+        drop(outlet);
+        let mut heard = Vec::new();
+        drain.run(&mut heard).await.unwrap();
+        assert_eq!((heard.len(), waiting.load(Ordering::Relaxed)), (2 * MOST + 1, 0));
     }
 
     #[tokio::test(start_paused = true)]

@@ -80,12 +80,20 @@ pub struct Bounds {
     pub connections: usize,
     /// Connections of one identity.
     pub connections_per_identity: usize,
-    /// Octets of a request, and of a line that an agent sends.
+    /// Octets of a request.
     pub request: usize,
     /// Declarations in a request.
     pub declarations: usize,
     /// Octets of requests and answers that are on their way.
     pub memory: usize,
+}
+
+impl Bounds {
+    /// Octets of a line that an agent sends. They are made to be half as long: a controller that takes less would cut off
+    /// agents that do as they should.
+    pub fn line(&self) -> usize {
+        self.request.max(1 << 20)
+    }
 }
 
 impl Default for Bounds {
@@ -630,6 +638,13 @@ mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
     use super::*;
+
+    /// Whoever bounds requests means those of applications.
+    #[test]
+    fn agents_have_room_for_their_lines() {
+        let bounds = |request| Bounds { request, ..Bounds::default() };
+        assert_eq!([16, 2 << 20].map(|request| bounds(request).line()), [1 << 20, 2 << 20]);
+    }
 
     /// What is there and says nothing was meant to say something.
     #[test]

@@ -115,6 +115,11 @@ pub enum Error {
     /// There is no room for another limit.
     #[error("all {0} limits are taken; raise `limits` in the agent's configuration")]
     Full(u32),
+    /// There is no room for another window, or class, of a connection at an interface.
+    #[error(
+        "all {0} places for connections at the interface are taken; declare fewer flows that go through it"
+    )]
+    Crowded(u32),
     /// A process whose sockets aren't shown.
     #[error("the descriptors of process {pid} can't be read without {lacks}: {source}")]
     Hidden {

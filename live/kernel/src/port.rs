@@ -345,7 +345,7 @@ impl Port {
     /// passes thresholds, the next acknowledgement is capped by what is said for that severity.
     ///
     /// # Errors
-    /// [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
+    /// [`Error::Unnamed`], [`Error::Crowded`], or what the kernel says.
     pub fn cap(
         &mut self,
         connection: Option<&Connection>,
@@ -437,7 +437,7 @@ impl Port {
     /// class.
     ///
     /// # Errors
-    /// [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
+    /// [`Error::Unnamed`], [`Error::Crowded`], or what the kernel says.
     pub fn classify(
         &mut self,
         connection: &Connection,
@@ -695,9 +695,12 @@ fn configure(
 fn put(object: &Object, name: &str, key: &[u8], value: Option<Value>) -> Result<(), Error> {
     let entries = map(object, name);
     match value {
-        Some(value) => entries
-            .update(key, &value.done(), MapFlags::ANY)
-            .map_err(Error::bpf("write an entry of a port")),
+        Some(value) => {
+            entries.update(key, &value.done(), MapFlags::ANY).map_err(|error| match error.kind() {
+                libbpf_rs::ErrorKind::TooBig => Error::Crowded(entries.max_entries()),
+                _ => Error::bpf("write an entry of a port")(error),
+            })
+        }
         None => match entries.delete(key) {
             Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
                 Err(Error::bpf("remove an entry of a port")(error))

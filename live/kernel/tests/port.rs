@@ -472,6 +472,27 @@ fn a_class_is_chosen_by_the_map_and_left_with_its_lease() {
     assert_eq!(switch.sweep(now()).unwrap(), 1);
 }
 
+/// As one of limits does.
+#[test]
+fn a_full_table_of_an_interface_names_what_to_do() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    let mut switch = Switch::new().unwrap();
+    let number = uplink(&rig, &mut switch, Attachment::Best);
+    switch.renew(now(), lease(LONG)).unwrap();
+    let port = switch.port(number).unwrap();
+    let mut classify = |from: u16| {
+        let source = ([10, 9, 0, 1], from).into();
+        let connection = Connection { source, destination: ([10, 9, 0, 2], 1).into() };
+        port.classify(&connection, Some((1, 0x10)))
+    };
+    (1..=8192).for_each(|from| classify(from).unwrap());
+    let full = classify(8193).unwrap_err();
+    assert!(matches!(full, Error::Crowded(8192)), "{full}");
+}
+
 #[test]
 fn orders_of_the_past_and_senseless_settings_are_refused() {
     if !root() {

@@ -11,6 +11,7 @@ use protocol::{Connection, Process};
 use units::{Rate, Span, Time};
 
 use crate::budget::Budget;
+use crate::context::Context;
 use crate::contradictions::Contradictions;
 use crate::desired::Grant;
 use crate::failures::Failures;
@@ -147,6 +148,11 @@ impl Agent {
     /// Whether it samples connections: then what it doesn't tell of isn't there.
     pub(crate) fn samples(&self) -> bool {
         self.sampled.is_some()
+    }
+
+    /// Whether its last sample came long ago.
+    pub(super) fn has_stopped(&self, cx: &Context) -> bool {
+        cx.now.since(self.sampled_at) > cx.patience()
     }
 
     /// Whether it has confirmed a connection's priority, or that this failed.

@@ -51,7 +51,7 @@ const REFUSALS: usize = 3;
 const REASON: usize = 200;
 
 /// The number of an application that is known: dense, and given again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ApplicationId(u32);
 
 impl ApplicationId {

@@ -1,7 +1,7 @@
 //! What applications declare. A message is checked in full before anything of it is taken. After a
 //! refused one the application is known, its grace doesn't run, and the refusal is counted.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -18,7 +18,7 @@ use units::{Bytes, Span};
 use crate::applications::application::ApplicationId;
 use crate::applications::flow::Flow;
 use crate::applications::registry::Registry;
-use crate::applications::selector::{ProcessId, Selector};
+use crate::applications::selector::{NamedBy, ProcessId, Selector};
 use crate::applications::truth::OWN_TASKS;
 use crate::applications::weigh;
 use crate::config::wrong_cgroup;
@@ -455,29 +455,35 @@ impl Registry {
         self.has_room(cx, by, "flow", weigh::flow(flow))?;
         let named = [(src, &source), (dst, &destination)];
         for (host, process) in named {
-            let is_new = process.as_ref().is_some_and(|p| self.processes.number(host, p).is_none());
-            if !is_new || matches!(process, Some(Process::Pod(_))) {
+            // Of pods agents tell without being asked.
+            let is_new = |process: &Process| {
+                !is_pod(process) && !self.processes.is_named_by(host, process, by)
+            };
+            if !process.as_ref().is_some_and(is_new) {
                 continue;
             }
             let hosts = beside(host);
             let own = named.into_iter().filter(|(host, _)| hosts.contains(host));
-            let mut all: BTreeSet<Process> = own.filter_map(|(_, own)| own.clone()).collect();
-            let is_too_much = |(_, other)| {
-                all.insert(other);
-                all.len() > MOST_IDENTIFIED
-            };
-            if self.to_identify(view, &hosts).any(is_too_much) {
+            let own = own.filter_map(|(_, own)| own.clone());
+            let mut all: BTreeSet<Process> = own.filter(|own| !is_pod(own)).collect();
+            all.extend(self.groups_at(view, &hosts));
+            for (_, process, naming) in hosts.iter().flat_map(|host| self.processes.of(*host)) {
+                if naming.contains_key(&by) && !is_pod(process) {
+                    all.insert(process.clone());
+                }
+            }
+            if all.len() > MOST_IDENTIFIED {
                 let reason = format!(
                     "the agent of {} looks for {MOST_IDENTIFIED} processes, those of all its hosts and control groups of \
-                     tenants together; complete a flow that names another first, name control groups, or give the \
-                     host an agent of its own",
+                     tenants together, and this application names as many; complete a flow that names another first, \
+                     name control groups, or give the host an agent of its own",
                     view.node_name(host)
                 );
                 return Err(busy("processes", reason));
             }
         }
         let mut take = |host, process: Option<Process>| {
-            process.map(|process| self.processes.take(host, &process))
+            process.map(|process| self.processes.take(host, &process, by))
         };
         let (source, destination) = (take(src, source), take(dst, destination));
         let selector = Selector::new(connection, source, destination);
@@ -488,39 +494,43 @@ impl Registry {
         match self.add_flow(record) {
             Some(id) => Ok(Announcement::Flow(id)),
             None => {
-                [source, destination].into_iter().flatten().for_each(|p| self.processes.release(p));
+                let named = [source, destination].into_iter().flatten();
+                named.for_each(|process| self.processes.release(process, by));
                 Err(busy("flow", format!("{} flows are known in all; try again later", u32::MAX)))
             }
         }
     }
 
-    /// What is to be looked for at these hosts: control groups of tenants, and what flows name, with its number. Of pods
-    /// agents tell without being asked.
-    fn to_identify(
-        &self,
-        view: &View,
-        hosts: &[NodeId],
-    ) -> impl Iterator<Item = (Option<ProcessId>, Process)> {
-        hosts.iter().flat_map(move |host| {
-            let groups = self.tenants.groups_at(view.node_name(*host)).cloned();
-            let groups = groups.map(|group| (None, Process::Cgroup(group)));
-            let named = self.processes.of(*host);
-            let named = named.filter(|(_, process)| !matches!(process, Process::Pod(_)));
-            groups.chain(named.map(|(number, process)| (Some(number), process.clone())))
-        })
+    /// The control groups of tenants at these hosts.
+    fn groups_at(&self, view: &View, hosts: &[NodeId]) -> impl Iterator<Item = Process> {
+        let groups = hosts.iter().flat_map(|host| self.tenants.groups_at(view.node_name(*host)));
+        groups.cloned().map(Process::Cgroup)
     }
 
-    /// What the agent of these hosts looks for, and what it has no room for: control groups of tenants go before others,
-    /// and what was named first.
+    /// What the agent of these hosts looks for, and what it has no room for: control groups of tenants go before others.
+    /// Applications take turns, each with what it named first. Of pods it tells without being asked.
     pub(crate) fn sought(
         &self,
         view: &View,
         hosts: &[NodeId],
     ) -> (BTreeSet<Process>, BTreeSet<Process>) {
-        let mut all: Vec<_> = self.to_identify(view, hosts).collect();
-        all.sort_unstable();
+        let named = hosts.iter().flat_map(|host| self.processes.of(*host));
+        let mut named: Vec<_> = named.filter(|(_, process, _)| !is_pod(process)).collect();
+        named.sort_unstable_by_key(|(number, ..)| *number);
+        let mut counts: BTreeMap<ApplicationId, usize> = BTreeMap::new();
+        let turn = |(number, process, by): (ProcessId, &Process, &NamedBy)| {
+            let turns = by.keys().map(|of| {
+                let count = counts.entry(*of).or_default();
+                *count += 1;
+                *count
+            });
+            (turns.min(), number, process.clone())
+        };
+        let mut named: Vec<_> = named.into_iter().map(turn).collect();
+        named.sort_unstable();
+        let named = named.into_iter().map(|(.., process)| process);
         let (mut sought, mut unsought) = (BTreeSet::new(), BTreeSet::new());
-        for (_, process) in all {
+        for process in self.groups_at(view, hosts).chain(named) {
             if sought.len() < MOST_IDENTIFIED || sought.contains(&process) {
                 sought.insert(process);
             } else {
@@ -558,6 +568,10 @@ impl Registry {
             receiver_queue: report.receiver_queue_bytes,
         })
     }
+}
+
+const fn is_pod(process: &Process) -> bool {
+    matches!(process, Process::Pod(_))
 }
 
 /// No such host is known. Where its agent may still come, the application waits instead: what is refused it would

@@ -6,6 +6,7 @@
 //! that send.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -13,6 +14,7 @@ use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Bytes, Time};
 
+use crate::applications::room::Room;
 use crate::applications::selector::{ProcessId, Selector, leaving};
 use crate::carrier::Carrier;
 use crate::context::Context;
@@ -20,6 +22,8 @@ use crate::context::Context;
 /// A connection that was seen.
 struct Joined {
     to: Selector,
+    /// The application whose room it takes.
+    of: Arc<str>,
     carrier: Carrier,
 }
 
@@ -38,11 +42,14 @@ struct Group {
 #[derive(Default)]
 pub(crate) struct Joins {
     joined: BTreeMap<Connection, Joined>,
+    room: Room<Arc<str>>,
     groups: BTreeMap<Selector, Group>,
     /// What is divided anew at the end of the turn, for all of a group at once.
     divided: BTreeSet<Selector>,
     /// Who has the source of a connection, of the processes that flows name; and when that was said last.
     holders: BTreeMap<Connection, (Vec<ProcessId>, Time)>,
+    /// How many of those begin at an address.
+    held: Room<IpAddr>,
     swept: Time,
 }
 
@@ -85,19 +92,20 @@ impl Joins {
         self.joined.range(leaving(from)).map(|(connection, _)| connection)
     }
 
-    /// A connection joins, which had `delivered` so much before; whether it does: there is room for as many as
-    /// an application may have flows.
+    /// A connection joins what an application has declared, which had `delivered` so much before; whether it does: there
+    /// is room for as many of each application as it may have flows.
     pub(crate) fn join(
         &mut self,
         cx: &Context,
         connection: Connection,
-        to: Selector,
+        (to, of): (Selector, &Arc<str>),
         delivered: Bytes,
     ) -> bool {
-        if self.joined.len() >= cx.limits.flows {
+        if !self.room.take(Arc::clone(of), cx.limits.flows) {
             return false;
         }
-        self.joined.insert(connection, Joined { to, carrier: Carrier::new(cx, delivered) });
+        let (of, carrier) = (Arc::clone(of), Carrier::new(cx, delivered));
+        self.joined.insert(connection, Joined { to, of, carrier });
         self.groups.entry(to).or_default().connections.insert(connection);
         true
     }
@@ -105,6 +113,7 @@ impl Joins {
     /// A connection leaves what it has joined: that.
     pub(crate) fn part(&mut self, connection: &Connection) -> Option<Selector> {
         let joined = self.joined.remove(connection)?;
+        self.room.give(&joined.of);
         if let Some(group) = self.groups.get_mut(&joined.to) {
             group.connections.remove(connection);
             group.queued = group.queued - joined.carrier.queued();
@@ -146,9 +155,12 @@ impl Joins {
         connection: Connection,
         processes: Vec<ProcessId>,
     ) -> bool {
-        let before = self.holders.remove(&connection).map(|(before, _)| before);
-        let is_new = before.as_deref().unwrap_or_default() != processes;
-        if !processes.is_empty() && (before.is_some() || self.holders.len() < cx.limits.flows) {
+        let (before, at) = (self.holders.remove(&connection), connection.source.ip());
+        if before.is_some() {
+            self.held.give(&at);
+        }
+        let is_new = before.map(|(before, _)| before).unwrap_or_default() != processes;
+        if !processes.is_empty() && self.held.take(at, cx.limits.flows) {
             self.holders.insert(connection, (processes, cx.awake));
         }
         is_new
@@ -170,9 +182,16 @@ impl Joins {
             return Vec::new();
         }
         self.swept = cx.awake;
-        self.holders.retain(|_, (_, at)| cx.awake.since(*at) <= cx.lately());
+        let held = &mut self.held;
+        self.holders.retain(|connection, (_, at)| {
+            let stays = cx.awake.since(*at) <= cx.lately();
+            if !stays {
+                held.give(&connection.source.ip());
+            }
+            stays
+        });
         let mut silent = Vec::new();
-        for (connection, Joined { to, carrier }) in &mut self.joined {
+        for (connection, Joined { to, carrier, .. }) in &mut self.joined {
             let (looked, before) = (looked(connection), carrier.queued());
             carrier.pass_over(looked);
             if carrier.queued() < before
@@ -195,6 +214,7 @@ mod tests {
     use units::Span;
 
     use super::*;
+    use crate::applications::application::Applications;
     use crate::applications::selector::Processes;
     use crate::config::Config;
 
@@ -212,8 +232,9 @@ mod tests {
 
     /// Two that flows name.
     fn processes() -> [ProcessId; 2] {
-        let mut all = Processes::default();
-        [1, 2].map(|pid| all.take(NodeId(0), &Process::Pid(pid)))
+        let (mut all, mut applications) = (Processes::default(), Applications::default());
+        let by = applications.add("app").expect("there is room");
+        [1, 2].map(|pid| all.take(NodeId(0), &Process::Pid(pid), by))
     }
 
     /// A sample later.
@@ -237,18 +258,25 @@ mod tests {
         let (mut joins, mut cx) = (Joins::default(), context());
         cx.limits.flows = 2;
         let (to, [first, second]) = (Selector::from(connection(0)), processes());
+        let [of, other] = ["app", "other"].map(Arc::<str>::from);
         for (port, has_room) in [(1, true), (2, true), (3, false)] {
-            assert_eq!(joins.join(&cx, connection(port), to, Bytes::ZERO), has_room);
+            assert_eq!(joins.join(&cx, connection(port), (to, &of), Bytes::ZERO), has_room);
             assert_eq!(joins.of(&connection(port)).is_some(), has_room);
             joins.hold(&cx, connection(port), vec![first]);
             assert_eq!(joins.holders(&connection(port)).is_empty(), !has_room);
         }
         assert_eq!(joins.with(&to).count(), 2);
+        // Another application has room of its own, and so has another host.
+        assert!(joins.join(&cx, connection(4), (to, &other), Bytes::ZERO));
+        let back = connection(4);
+        let back = Connection { source: back.destination, destination: back.source };
+        joins.hold(&cx, back, vec![first]);
+        assert_eq!(joins.holders(&back), [first]);
         // Those that have room can be held by others; who leaves makes room.
         assert!(joins.hold(&cx, connection(1), vec![second]));
         assert_eq!(joins.holders(&connection(1)), [second]);
         joins.part(&connection(1));
-        assert!(joins.join(&cx, connection(3), to, Bytes::ZERO));
+        assert!(joins.join(&cx, connection(3), (to, &of), Bytes::ZERO));
         joins.hold(&cx, connection(1), vec![]);
         joins.hold(&cx, connection(3), vec![first]);
         assert_eq!(joins.holders(&connection(3)), [first]);
@@ -260,7 +288,7 @@ mod tests {
         let (mut joins, mut cx) = (Joins::default(), context());
         let (to, [process, _]) = (Selector::from(connection(0)), processes());
         for port in 1..=2 {
-            joins.join(&cx, connection(port), to, Bytes::ZERO);
+            joins.join(&cx, connection(port), (to, &Arc::from("app")), Bytes::ZERO);
             joins.hold(&cx, connection(port), vec![process]);
         }
         for sample in 1..=6 {

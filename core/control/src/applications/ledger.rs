@@ -5,12 +5,14 @@
 //! them could send that were held back.
 
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use alloc::sync::Arc;
 use core::net::IpAddr;
 
 use protocol::Connection;
 use units::{Bytes, Rate, Span, Time};
 
+use crate::applications::room::Room;
 use crate::context::Context;
 
 /// How long it stands against an application that it has sent what it had not declared.
@@ -41,8 +43,9 @@ struct Account {
     shared: bool,
     /// What flows of it weigh that ended unseen.
     unseen: Span,
-    /// Whose flows it carried last.
+    /// Whose flows it carried last, and who declared something of it first, whose room it takes.
     of: Arc<str>,
+    by: Arc<str>,
     /// When it was spoken of last, as [`Context::awake`].
     touched: Time,
 }
@@ -60,6 +63,7 @@ impl Account {
             shared: false,
             unseen: Span::ZERO,
             of: Arc::clone(of),
+            by: Arc::clone(of),
             touched: cx.awake,
         }
     }
@@ -164,6 +168,8 @@ impl Debt {
 #[derive(Default)]
 pub(crate) struct Ledger {
     accounts: BTreeMap<Connection, Account>,
+    /// How many each application has.
+    room: Room<Arc<str>>,
     debts: BTreeMap<Arc<str>, Debt>,
     /// What went beside flows of an application that were held back, from one address within a sample, and since when,
     /// as [`Context::awake`].
@@ -251,6 +257,24 @@ impl Ledger {
         debt.unseen_at = cx.awake;
     }
 
+    /// The account of a connection, of which an application has declared something `since` then; `None` where it has as
+    /// many as it may have flows.
+    fn account(
+        &mut self,
+        cx: &Context,
+        connection: Connection,
+        of: &Arc<str>,
+        since: Time,
+    ) -> Option<&mut Account> {
+        match self.accounts.entry(connection) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(free) => {
+                let has_room = self.room.take(Arc::clone(of), cx.limits.flows);
+                has_room.then(|| free.insert(Account::new(cx, since, of)))
+            }
+        }
+    }
+
     /// A flow of a connection has ended, with so much `left` of what was declared, and may have carried as much of it as
     /// its host's link carries in its time; `shared` with others, beside which it was let so much.
     pub(crate) fn ended(
@@ -262,12 +286,9 @@ impl Ledger {
         shared: bool,
         capacity: Rate,
     ) {
-        let has_room = self.accounts.len() < cx.limits.flows;
-        if !has_room && !self.accounts.contains_key(&connection) {
+        let Some(account) = self.account(cx, connection, of, since) else {
             return;
-        }
-        let account =
-            self.accounts.entry(connection).or_insert_with(|| Account::new(cx, since, of));
+        };
         let lived = cx.now.since(since.max(account.at));
         let most = capacity.bytes_in(lived);
         let carried = left.map_or(most, |left| with_slack(left).min(most));
@@ -294,11 +315,7 @@ impl Ledger {
     ) -> Option<Arc<str>> {
         let first = shares.iter().map(|share| share.since).min();
         if !self.accounts.contains_key(&connection) {
-            let (of, since) = (of?, first?);
-            if self.accounts.len() >= cx.limits.flows {
-                return None;
-            }
-            self.accounts.insert(connection, Account::new(cx, since, of));
+            self.account(cx, connection, of?, first?)?;
         }
         let account = self.accounts.get_mut(&connection)?;
         if let Some(of) = of {
@@ -348,14 +365,23 @@ impl Ledger {
 
     /// A connection is closed.
     pub(crate) fn close(&mut self, connection: &Connection) {
-        self.accounts.remove(connection);
+        if let Some(account) = self.accounts.remove(connection) {
+            self.room.give(&account.by);
+        }
     }
 
     /// Forgets what is over; looked for no more often than samples come.
     pub(crate) fn sweep(&mut self, cx: &Context) {
         if cx.awake.since(self.swept) >= cx.sample {
             self.swept = cx.awake;
-            self.accounts.retain(|_, account| cx.awake.since(account.touched) <= cx.patience());
+            let room = &mut self.room;
+            self.accounts.retain(|_, account| {
+                let stays = cx.awake.since(account.touched) <= cx.patience();
+                if !stays {
+                    room.give(&account.by);
+                }
+                stays
+            });
             self.debts.retain(|_, debt| debt.stands(cx));
             self.beside.retain(|_, (_, since)| cx.awake.since(*since) <= cx.sample);
         }
@@ -373,4 +399,34 @@ fn weight(cx: &Context, lived: Span) -> Span {
 /// With what an application's own protocol adds to what it declares.
 fn with_slack(declared: Bytes) -> Bytes {
     declared + Bytes::new(declared.get() / SLACK_PART)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn who_has_many_connections_takes_no_others_room() {
+        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
+        let mut cx = Context::new(&Config::new("tcp", policy), 1, Time::ZERO);
+        cx.limits.flows = 1;
+        let connection = |port: u16| Connection {
+            source: ([10, 0, 0, 1], port).into(),
+            destination: ([10, 0, 0, 2], 5000).into(),
+        };
+        let mut ledger = Ledger::default();
+        let [many, few] = ["many", "few"].map(Arc::<str>::from);
+        let settle = |ledger: &mut Ledger, port, of| {
+            let mut shares = [Share { since: Time::ZERO, left: None, most: Bytes::MAX }];
+            let delivered = (Bytes::new(1), Bytes::ZERO);
+            let (at, rate) = (connection(port), Rate::MAX);
+            ledger.settle(&cx, at, delivered, Some(of), &mut shares, rate);
+            ledger.delivered(&at).is_some()
+        };
+        assert!(settle(&mut ledger, 1, &many) && !settle(&mut ledger, 2, &many));
+        assert!(settle(&mut ledger, 3, &few), "another has room of its own");
+        ledger.close(&connection(1));
+        assert!(settle(&mut ledger, 2, &many));
+    }
 }

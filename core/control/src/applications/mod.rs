@@ -8,6 +8,7 @@ pub(crate) mod ledger;
 pub(crate) mod owners;
 pub(crate) mod pods;
 pub(crate) mod registry;
+mod room;
 pub(crate) mod selector;
 mod sharing;
 pub(crate) mod tenants;

@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use protocol::Connection;
 use units::Time;
 
+use crate::applications::room::Room;
 use crate::context::Context;
 
 /// The tenants of sockets that were reported lately.
@@ -13,22 +14,31 @@ use crate::context::Context;
 pub(crate) struct Owners {
     /// By the direction that the socket sends in; when that was said last, as [`Context::awake`].
     by_connection: BTreeMap<Connection, (Arc<str>, Time)>,
+    /// How many each tenant has.
+    room: Room<Arc<str>>,
     swept: Time,
 }
 
 impl Owners {
-    /// The kernel at the source of a connection says whose socket that is, if it is a tenant's.
-    pub(crate) fn note(&mut self, cx: &Context, connection: Connection, owner: Option<&Arc<str>>) {
-        match owner {
-            None => drop(self.by_connection.remove(&connection)),
-            Some(owner) => {
-                let has_room = self.by_connection.len() < cx.limits.flows
-                    || self.by_connection.contains_key(&connection);
-                if has_room {
-                    self.by_connection.insert(connection, (Arc::clone(owner), cx.awake));
-                }
-            }
+    /// The kernel at the source of a connection says whose socket that is, if it is a tenant's. Whether there is room:
+    /// each has as much as an application may have flows.
+    pub(crate) fn note(
+        &mut self,
+        cx: &Context,
+        connection: Connection,
+        owner: Option<&Arc<str>>,
+    ) -> bool {
+        if let Some((before, _)) = self.by_connection.remove(&connection) {
+            self.room.give(&before);
         }
+        let Some(owner) = owner else {
+            return true;
+        };
+        let has_room = self.room.take(Arc::clone(owner), cx.limits.flows);
+        if has_room {
+            self.by_connection.insert(connection, (Arc::clone(owner), cx.awake));
+        }
+        has_room
     }
 
     /// Whether a connection is an application's, at one of its ends; `None`: no kernel says whose it is.
@@ -50,7 +60,53 @@ impl Owners {
     pub(crate) fn sweep(&mut self, cx: &Context) {
         if cx.awake.since(self.swept) >= cx.sample {
             self.swept = cx.awake;
-            self.by_connection.retain(|_, (_, at)| cx.awake.since(*at) <= cx.patience());
+            let room = &mut self.room;
+            self.by_connection.retain(|_, (owner, at)| {
+                let stays = cx.awake.since(*at) <= cx.patience();
+                if !stays {
+                    room.give(owner);
+                }
+                stays
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn connection(port: u16) -> Connection {
+        Connection {
+            source: ([10, 0, 0, 1], port).into(),
+            destination: ([10, 0, 0, 2], 5000).into(),
+        }
+    }
+
+    #[test]
+    fn who_has_many_connections_takes_no_others_room() {
+        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
+        let mut cx = Context::new(&Config::new("tcp", policy), 1, Time::ZERO);
+        cx.limits.flows = 2;
+        let mut owners = Owners::default();
+        let [many, few] = ["many", "few"].map(Arc::<str>::from);
+        for (port, has_room) in [(1, true), (2, true), (2, true), (3, false)] {
+            assert_eq!(owners.note(&cx, connection(port), Some(&many)), has_room);
+        }
+        assert!(owners.note(&cx, connection(4), Some(&few)));
+        assert!(
+            owners.deny(&connection(4), "many") && owners.belongs(&connection(3), "many").is_none()
+        );
+        // Who loses one has room again, and so has who is not spoken of.
+        assert!(owners.note(&cx, connection(1), None));
+        assert!(owners.note(&cx, connection(3), Some(&many)));
+        for _ in 0..=crate::context::PATIENCE {
+            cx.pass(cx.now + cx.sample);
+        }
+        owners.sweep(&cx);
+        for port in 5..=6 {
+            assert!(owners.note(&cx, connection(port), Some(&many)));
         }
     }
 }

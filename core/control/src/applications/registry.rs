@@ -3,6 +3,7 @@
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -119,7 +120,15 @@ impl Registry {
     /// Whose the source of a reported connection is, as the control groups of its host say.
     pub(crate) fn note_owner(&mut self, cx: &Context, host: &str, report: &ConnectionReport) {
         let owner = self.tenants.owner(host, &report.processes);
-        self.owners.note(cx, report.connection, owner);
+        if !self.owners.note(cx, report.connection, owner)
+            && let Some(owner) = owner
+        {
+            let told = format!(
+                "application {owner} has more than {} connections: whose those beyond are isn't known; raise limits.flows",
+                cx.limits.flows
+            );
+            self.overreach.note(cx.now, told);
+        }
     }
 
     /// An application has declared what is another's: counted, and `told` to people.
@@ -295,6 +304,13 @@ impl Registry {
         is_changed.then_some(waste.gives_way())
     }
 
+    /// Nobody tells any more what a flow makes of being let send.
+    pub(crate) fn release(&mut self, flow: FlowId) {
+        if let Some(flow) = self.flow_mut(flow) {
+            flow.waste.release();
+        }
+    }
+
     /// The policy isn't told of a flow any more.
     pub(crate) fn park(&mut self, flow: FlowId) {
         self.set_parked(flow, true);
@@ -429,6 +445,7 @@ impl Registry {
     /// Forgets a flow; whether it was the last that was declared just so.
     pub(crate) fn remove_flow(&mut self, id: FlowId) -> Option<(Flow, bool)> {
         let own = self.application_of(id).cloned();
+        let by = own.as_deref().and_then(|own| self.applications.number(own));
         let flow = self.flows.get_mut(id.index()).and_then(Option::take)?;
         match &flow.owner {
             Some((job, name)) => {
@@ -454,8 +471,9 @@ impl Registry {
             }
         };
         self.parked -= usize::from(flow.parked);
-        for process in [flow.selector.source, flow.selector.destination].into_iter().flatten() {
-            self.processes.release(process);
+        let named = [flow.selector.source, flow.selector.destination].into_iter().flatten();
+        for (process, by) in named.zip(by.into_iter().cycle()) {
+            self.processes.release(process, by);
         }
         self.freed_flows.push(id);
         Some((flow, is_last))

@@ -8,6 +8,8 @@ use core::ops::RangeInclusive;
 use model::NodeId;
 use protocol::{Connection, Process};
 
+use crate::applications::application::ApplicationId;
+
 /// A process that a flow names, by its number here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ProcessId(u32);
@@ -87,11 +89,14 @@ pub(crate) fn leaving(from: IpAddr) -> RangeInclusive<Connection> {
     first..=Connection { source: SocketAddr::new(from, u16::MAX), destination: most }
 }
 
+/// The applications that name a process, and by how many flows.
+pub(crate) type NamedBy = BTreeMap<ApplicationId, usize>;
+
 /// The processes that flows name.
 #[derive(Default)]
 pub(crate) struct Processes {
-    /// With how many flows name them.
-    numbers: BTreeMap<(NodeId, Process), (ProcessId, usize)>,
+    /// With who names them, and by how many flows.
+    numbers: BTreeMap<(NodeId, Process), (ProcessId, NamedBy)>,
     named: BTreeMap<ProcessId, (NodeId, Process)>,
     next: u32,
     /// Hosts whose processes have changed.
@@ -103,34 +108,49 @@ impl Processes {
         self.numbers.get(&(host, process.clone())).map(|(number, _)| *number)
     }
 
-    /// A flow names a process of a host.
-    pub(crate) fn take(&mut self, host: NodeId, process: &Process) -> ProcessId {
+    /// Whether an application names a process of a host.
+    pub(crate) fn is_named_by(&self, host: NodeId, process: &Process, by: ApplicationId) -> bool {
+        let known = self.numbers.get(&(host, process.clone()));
+        known.is_some_and(|(_, all)| all.contains_key(&by))
+    }
+
+    /// A flow of an application names a process of a host.
+    pub(crate) fn take(&mut self, host: NodeId, process: &Process, by: ApplicationId) -> ProcessId {
         let Self { numbers, named, next, changed } = self;
-        let (number, flows) = numbers.entry((host, process.clone())).or_insert_with(|| {
+        let (number, all) = numbers.entry((host, process.clone())).or_insert_with(|| {
             // Those of long ago are used again after 2³² others.
             while named.contains_key(&ProcessId(*next)) {
                 *next = next.wrapping_add(1);
             }
             named.insert(ProcessId(*next), (host, process.clone()));
-            changed.insert(host);
-            (ProcessId(*next), 0)
+            (ProcessId(*next), NamedBy::new())
         });
+        let flows = all.entry(by).or_default();
         *flows += 1;
+        if *flows == 1 {
+            changed.insert(host);
+        }
         *number
     }
 
-    /// A flow that named a process has ended.
-    pub(crate) fn release(&mut self, number: ProcessId) {
+    /// A flow of an application that named a process has ended.
+    pub(crate) fn release(&mut self, number: ProcessId, by: ApplicationId) {
         let Some(key) = self.named.get(&number) else {
             return;
         };
-        if let Some((_, flows)) = self.numbers.get_mut(key) {
+        let Some((_, all)) = self.numbers.get_mut(key) else {
+            return;
+        };
+        if let Some(flows) = all.get_mut(&by) {
             *flows -= 1;
             if *flows == 0 {
-                self.numbers.remove(key);
+                all.remove(&by);
                 self.changed.insert(key.0);
-                self.named.remove(&number);
             }
+        }
+        if all.is_empty() {
+            self.numbers.remove(key);
+            self.named.remove(&number);
         }
     }
 
@@ -139,11 +159,11 @@ impl Processes {
         self.named.get(&number).map(|(_, process)| process)
     }
 
-    /// The processes of a host, and their numbers: those of later ones are higher.
-    pub(crate) fn of(&self, host: NodeId) -> impl Iterator<Item = (ProcessId, &Process)> {
+    /// The processes of a host, their numbers, which are higher for later ones, and who names them.
+    pub(crate) fn of(&self, host: NodeId) -> impl Iterator<Item = (ProcessId, &Process, &NamedBy)> {
         let least = (host, Process::Pid(0));
         let all = self.numbers.range(least..).take_while(move |((at, _), _)| *at == host);
-        all.map(|((_, process), (number, _))| (*number, process))
+        all.map(|((_, process), (number, by))| (*number, process, by))
     }
 
     /// The hosts whose processes have changed since this was asked last.
@@ -155,6 +175,7 @@ impl Processes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::applications::application::Applications;
 
     #[test]
     fn selectors_are_ordered_as_their_connections_are() {
@@ -188,19 +209,25 @@ mod tests {
     fn a_process_is_known_while_a_flow_names_it() {
         let (mut processes, host) = (Processes::default(), NodeId(3));
         let (pid, group) = (Process::Pid(7), Process::Cgroup("/a".into()));
-        let first = processes.take(host, &pid);
-        assert_eq!(processes.take(host, &pid), first);
-        let other = processes.take(host, &group);
-        assert!(other != first && processes.take(NodeId(4), &pid) != first);
-        assert_eq!(processes.of(host).map(|(_, named)| named).collect::<Vec<_>>(), [&pid, &group]);
+        let mut all = Applications::default();
+        let [by, another] = ["a", "b"].map(|name| all.add(name).expect("there is room"));
+        let first = processes.take(host, &pid, by);
+        assert_eq!(processes.take(host, &pid, by), first);
+        let other = processes.take(host, &group, by);
+        assert!(other != first && processes.take(NodeId(4), &pid, by) != first);
+        let named: Vec<_> = processes.of(host).map(|(_, named, _)| named).collect();
+        assert_eq!(named, [&pid, &group]);
         assert_eq!(processes.named(first), Some(&pid));
         assert_eq!(processes.take_changed(), [host, NodeId(4)]);
-        processes.release(first);
-        assert_eq!(
-            (processes.number(host, &pid), processes.take_changed()),
-            (Some(first), Vec::new())
-        );
-        processes.release(first);
+        assert_eq!(processes.take(host, &pid, another), first);
+        for (who, is_told) in [(by, false), (by, true)] {
+            assert!(processes.is_named_by(host, &pid, who));
+            processes.release(first, who);
+            let _of_another = processes.take_changed();
+            assert_eq!(processes.is_named_by(host, &pid, who), !is_told);
+            assert_eq!(processes.number(host, &pid), Some(first));
+        }
+        processes.release(first, another);
         assert_eq!(
             (processes.number(host, &pid), processes.take_changed()),
             (None, Vec::from([host]))

@@ -1,5 +1,6 @@
 //! What switches say, and what follows from it.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,7 +12,9 @@ use units::Bytes;
 
 use super::Controller;
 use crate::config::Enforcement;
+use crate::fabric::entry::Key;
 use crate::fabric::frame::{Content, Frame, OWN, Segment};
+use crate::fabric::meters::Failure;
 use crate::fabric::switches::{Pending, SwitchEvent};
 use crate::message::{ChannelId, Closing, Output, Refusal};
 
@@ -60,6 +63,7 @@ impl Controller {
                 }
                 // What nobody asked, or asked for something else, begins nothing anew.
                 if last && matches!(self.switches.answered(node, xid), Some(Pending::Ports)) {
+                    self.discovery().ports_listed(node);
                     self.switch_ready(node);
                 }
             }
@@ -76,8 +80,9 @@ impl Controller {
                     self.congested(link, severity, queue, None);
                 }
             }
+            SwitchEvent::Idle(connection) => self.idle(node, &connection),
             SwitchEvent::Done(xid) => match self.switches.answered(node, xid) {
-                Some(Pending::Step) => self.rollout.confirmed(node),
+                Some(Pending::Step) => self.stepped(node, Ok(())),
                 Some(Pending::Changes(changes)) => self.switches.confirm(node, changes),
                 _ => {}
             },
@@ -98,7 +103,7 @@ impl Controller {
                         self.outranked_at(channel, node);
                     }
                     // A step that isn't confirmed must not stop all others.
-                    Some(Pending::Step) => self.rollout.confirmed(node),
+                    Some(Pending::Step) => self.stepped(node, Err(Failure(code))),
                     Some(Pending::Changes(changes)) => self.switches.fail(node, &changes, code),
                     // A switch that doesn't say what ports it has is of no use.
                     Some(Pending::Ports) => {
@@ -113,6 +118,12 @@ impl Controller {
             SwitchEvent::Malformed => self.switches.note_malformed(),
             SwitchEvent::Up | SwitchEvent::Nothing => {}
         }
+    }
+
+    /// A switch answers the barrier of a step of the rollout, or doesn't.
+    fn stepped(&mut self, node: NodeId, answer: Result<(), Failure>) {
+        self.rollout.confirmed(node);
+        self.switches.stepped(node, answer);
     }
 
     fn switch_up(&mut self, channel: ChannelId) {
@@ -232,7 +243,26 @@ impl Controller {
         }
     }
 
-    /// SYN, SYN-ACK and FIN, seen at the first switch of the path.
+    /// No packet has come for long of a connection that a switch counts, which nobody declared. Where no agent would
+    /// tell that it is still there, nobody would tell of its end either.
+    fn idle(&mut self, node: NodeId, connection: &Connection) {
+        let key = Key::of_count(connection);
+        // What is metered isn't counted.
+        let counts = self.switches.get(node).is_some_and(|switch| {
+            switch.own.contains_key(&key) && !switch.meters.contains(connection)
+        });
+        let would_tell = |host| self.agents.would_report(&self.context, host);
+        let ends = self.view.ends(connection);
+        if !counts || ends.is_some_and(|(src, dst)| would_tell(src) || would_tell(dst)) {
+            return;
+        }
+        if let Some((id, _)) = self.registry.undeclared(connection) {
+            self.counters.flows_vanished += 1;
+            self.forget_flow(id);
+        }
+    }
+
+    /// SYN, SYN-ACK, FIN and RST, seen at the first switch of the path.
     fn watched(&mut self, node: NodeId, port: u32, segment: &Segment) {
         if self.decider.watch().is_none() {
             return;
@@ -258,13 +288,17 @@ impl Controller {
             }
         } else if is(tcp_flags::SYN) {
             self.opened(segment.connection, None);
+        } else if is(tcp_flags::RST) {
+            // Nothing goes either way any more.
+            self.closed(&segment.connection);
+            self.closed(&Connection { source: destination, destination: source });
         } else if is(tcp_flags::FIN) {
             self.closed(&segment.connection);
         }
     }
 
     /// What connections have carried, as a switch counts.
-    fn carried(&mut self, sums: &[(Connection, Bytes)]) {
+    fn carried(&mut self, sums: &BTreeMap<Connection, Bytes>) {
         let mut flows = Vec::new();
         for (connection, bytes) in sums {
             if let [id] = *self.registry.sharing(&(*connection).into()) {

@@ -222,7 +222,7 @@ impl Answers<'_> {
                     name: node.name.clone(),
                     datapath_id: self.view.datapath_of(NodeId(number)),
                     connected: known.is_some_and(|switch| switch.ready),
-                    settled: known.is_some_and(|s| s.ready)
+                    settled: known.is_some_and(|s| s.ready && s.refused.is_empty())
                         && self.rollout.is_settled(NodeId(number)),
                     entries: known.filter(|switch| switch.capable).map_or(0, |switch| {
                         let own = switch.own.len() + switch.meters.len() + switch.caps.len();
@@ -358,6 +358,13 @@ impl Answers<'_> {
                 let name = self.view.node_name(node);
                 problems
                     .push(format!("switch {name} has less than two tables: it gets no entries"));
+            }
+            if let Some(why) = switch.refused.values().next().filter(|_| switch.ready) {
+                let (name, count) = (self.view.node_name(node), switch.refused.len());
+                problems.push(format!(
+                    "switch {name}: {count} entries that forward packets are not confirmed: {why}; they are sent again \
+                     until they are"
+                ));
             }
         }
         for (number, link) in (0u32..).zip(self.view.links()) {

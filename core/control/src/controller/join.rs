@@ -1,10 +1,11 @@
 //! Connections that are seen join the flows that were declared without their ports, and leave them.
 
+use alloc::format;
 use alloc::vec::Vec;
 
 use model::FlowId;
 use protocol::Connection;
-use protocol::agent::ConnectionReport;
+use protocol::agent::{ConnectionReport, MOST_HOLDERS};
 use units::{Bytes, Time};
 
 use super::Controller;
@@ -35,7 +36,10 @@ impl Controller {
         let before = known.unwrap_or(before);
         let ids = self.registry.sharing(&declared).to_vec();
         let was_seen = ids.first().is_some_and(|id| self.take_over(&connection, *id));
-        if self.registry.joins.join(&self.context, connection, declared, before) {
+        let Some(of) = ids.first().and_then(|id| self.registry.application_of(*id)).cloned() else {
+            return;
+        };
+        if self.registry.joins.join(&self.context, connection, (declared, &of), before) {
             for id in ids.into_iter().filter(|_| was_seen) {
                 self.tell_opened(id);
             }
@@ -43,6 +47,13 @@ impl Controller {
                 self.cap_anew(&connection, &[]);
             }
             self.desired.touch(connection);
+        } else {
+            let told = format!(
+                "application {of} has more than {} connections of flows that it declared without their ports: those \
+                 beyond are not governed; raise limits.flows",
+                self.context.limits.flows
+            );
+            self.registry.overreach.note(self.context.now, told);
         }
     }
 
@@ -79,12 +90,17 @@ impl Controller {
         }
     }
 
-    /// Notes who has the source of a connection. What comes back over it may belong to other flows then.
+    /// Notes who has the source of a connection. What comes back over it may belong to other flows then. With each
+    /// sample those of both ends are looked up with each other, so that of many who share a socket few count.
     pub(super) fn note_holders(&mut self, report: &ConnectionReport) {
         let Connection { source, destination } = report.connection;
         let host = self.view.host_at(source.ip());
         let number = |process| self.registry.processes.number(host?, process);
-        let processes = report.processes.iter().filter_map(number).collect();
+        let mut processes: Vec<_> = report.processes.iter().filter_map(number).collect();
+        if processes.len() > MOST_HOLDERS {
+            processes.sort_unstable();
+            processes.truncate(MOST_HOLDERS);
+        }
         if self.registry.joins.hold(&self.context, report.connection, processes) {
             let back = Connection { source: destination, destination: source };
             let is_known = |ends| self.pairs.is_reported(ends, &back);
@@ -100,9 +116,9 @@ mod tests {
     use alloc::vec;
 
     use model::Buffer;
-    use protocol::Processes;
     use protocol::agent::{Capability, Host, Report};
     use protocol::application::Declaration;
+    use protocol::{Process, Processes};
     use testing::network::{host, hosts, link};
     use units::Span;
 
@@ -165,6 +181,35 @@ mod tests {
         };
         let connections = ports.into_iter().map(sends).collect();
         Report::Connections { sampled_ns: Time::ZERO, connections }
+    }
+
+    /// A socket that hundreds share, at both ends, would cost all pairs of them with each sample.
+    #[test]
+    fn of_many_who_share_a_socket_those_count_that_were_named_first() {
+        let mut controller = joined_by(1);
+        let all = || (1..=20).rev().map(Process::Pid);
+        for (number, process) in (0..).zip(all()) {
+            let declaration = Declaration::FlowRequest {
+                job: "job".into(),
+                flow: alloc::format!("named {number}"),
+                connection: connection(0),
+                processes: Processes { source: Some(process), destination: None },
+                bytes: None,
+            };
+            let input = Input::Declared { application: "app", declaration: &declaration };
+            controller.observe(Time::ZERO, input).expect("it is taken");
+        }
+        let Report::Connections { sampled_ns, mut connections } = sampled([1]) else {
+            panic!("it is a sample");
+        };
+        connections[0].processes = all().collect();
+        let report = Report::Connections { sampled_ns, connections };
+        controller.observe(Time::ZERO, Input::Reported(AGENT, &report)).expect("it is taken");
+        let registry = &controller.registry;
+        let held = registry.joins.holders(&connection(1)).iter();
+        let held: Vec<_> = held.filter_map(|number| registry.processes.named(*number)).collect();
+        let first: Vec<_> = all().take(MOST_HOLDERS).collect();
+        assert_eq!(held, first.iter().collect::<Vec<_>>());
     }
 
     /// Who comes or goes touches itself only; the others are gone through once, when the turn ends.

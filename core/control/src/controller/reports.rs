@@ -105,6 +105,7 @@ impl Controller {
         self.recover(channel);
         let hosts = self.agents.hosts_of(channel).to_vec();
         self.agents.remove(&self.context, channel);
+        self.release(&hosts);
         // Its switch caps what it did.
         self.recap_at(&hosts);
     }

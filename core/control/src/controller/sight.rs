@@ -134,10 +134,38 @@ impl Controller {
         }
     }
 
-    /// The policy counts on a flow again.
+    /// The policy counts on a flow again: it is there, or has something to send.
     fn unpark(&mut self, id: FlowId) {
-        self.registry.unpark(id);
         self.registry.note_late(&self.context, id);
+        self.enter(id);
+    }
+
+    /// Nobody would see any more that flows of these hosts send: what is declared counts, whatever was seen before.
+    pub(super) fn release(&mut self, hosts: &[NodeId]) {
+        if !self.registry.parks() {
+            return;
+        }
+        let unseen = hosts.iter().filter(|host| !self.agents.would_report(&self.context, **host));
+        let addresses = unseen.flat_map(|host| self.view.addresses_of(*host));
+        let flows = addresses.flat_map(|address| self.registry.declared_from(address));
+        let parked = flows.filter(|(_, flow)| flow.is_parked()).map(|(id, _)| id);
+        for id in parked.collect::<Vec<_>>() {
+            self.registry.release(id);
+            self.enter(id);
+        }
+    }
+
+    /// The same of all whose agents sample no more. They are looked for once in a sample.
+    pub(super) fn release_unsampled(&mut self) {
+        if self.context.awake.since(self.released) >= self.context.sample {
+            self.released = self.context.awake;
+            self.release(&self.agents.stopped(&self.context));
+        }
+    }
+
+    /// The policy is told of a flow that was parked.
+    fn enter(&mut self, id: FlowId) {
+        self.registry.unpark(id);
         // It enters without a limit.
         let now = self.context.now;
         self.intend(id, |wanted| wanted.set_limit(now, None));

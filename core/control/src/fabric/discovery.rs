@@ -20,6 +20,11 @@ use crate::view::{Shown, View, Welcome, is_on_wires};
 pub(crate) const PROBES: u64 = 3;
 /// Bits of `ofp_port` that say that nothing goes through: told down; no link.
 const DOWN: u32 = 1;
+/// Frames a second of a port that are sent out of all edge ports: each costs a message to every switch. Broadcasts of
+/// hosts are far fewer.
+const FLOODS: u32 = 100;
+/// Ports that one message names, so that a frame has room beside them.
+const OUTPUTS: usize = 1_024;
 /// Most ports of a switch that are noted.
 const PORTS: usize = 4_096;
 
@@ -45,12 +50,14 @@ impl Discovery<'_> {
         let Some(switch) = self.switches.get_mut(node) else {
             return;
         };
-        let probed =
-            switch.ports.get(&number).filter(|old| old.up && up).and_then(|old| old.probed);
+        switch.unlisted.remove(&number);
+        let old = switch.ports.get(&number).copied();
+        let probed = old.filter(|old| old.up && up).and_then(|old| old.probed);
+        let floods = old.map(|old| old.floods).unwrap_or_default();
         if gone {
             switch.ports.remove(&number);
         } else if switch.ports.len() < PORTS || switch.ports.contains_key(&number) {
-            switch.ports.insert(number, PortView { up, speed, probed });
+            switch.ports.insert(number, PortView { up, speed, probed, floods });
         }
         if let Some(link) = self.view.link_at(node, number) {
             if self.view.set_interface(link, port.name()) {
@@ -58,6 +65,23 @@ impl Discovery<'_> {
             }
             self.view.set_port_up(link, up);
             self.refresh(link);
+        }
+    }
+
+    /// A switch that has come back has listed all its ports: what it had before and didn't list has gone meanwhile.
+    pub(crate) fn ports_listed(&mut self, node: NodeId) {
+        let Some(switch) = self.switches.get_mut(node) else {
+            return;
+        };
+        let gone = core::mem::take(&mut switch.unlisted);
+        for number in &gone {
+            switch.ports.remove(number);
+        }
+        for number in gone {
+            if let Some(link) = self.view.link_at(node, number) {
+                self.view.set_port_up(link, false);
+                self.refresh(link);
+            }
         }
     }
 
@@ -299,7 +323,7 @@ impl Discovery<'_> {
                 self.view.addresses_of(host).take(self.cx.limits.hosts_per_port).collect();
             for address in addresses {
                 let question = make_question(address);
-                self.switches.send_out(self.cx, node, port, &question);
+                self.switches.send_out(self.cx, node, &[port], &question);
             }
         }
     }
@@ -353,7 +377,7 @@ impl Discovery<'_> {
         }
         let packet = core::mem::take(&mut self.switches.packet);
         match host.and_then(|host| self.place(host)) {
-            Some((node, port)) => self.switches.send_out(self.cx, node, port, &packet),
+            Some((node, port)) => self.switches.send_out(self.cx, node, &[port], &packet),
             None => self.flood((node, port), &packet),
         }
         self.switches.packet = packet;
@@ -370,10 +394,16 @@ impl Discovery<'_> {
         })
     }
 
-    /// Sends a frame out of every port that leads to no switch.
+    /// Sends a frame out of every port that leads to no switch, unless its own has sent too many of these.
     fn flood(&mut self, except: (NodeId, u32), frame: &[u8]) {
-        let mut ports = Vec::new();
+        let from = self.switches.get_mut(except.0).and_then(|s| s.ports.get_mut(&except.1));
+        if !from.is_some_and(|port| port.floods.take(self.cx.now, FLOODS)) {
+            self.switches.counters.packets_refused += 1;
+            return;
+        }
+        let mut all = Vec::new();
         for (node, switch) in self.switches.iter().filter(|(_, switch)| switch.ready) {
+            let mut ports = Vec::new();
             for (port, state) in switch.ports.iter().filter(|(_, state)| state.up) {
                 let to = self.view.link_at(node, *port);
                 let to = to.map(|link| self.view.network().topology().link(link).to);
@@ -381,12 +411,15 @@ impl Discovery<'_> {
                     state.probed.is_some_and(|at| self.cx.now.since(at) > self.cx.probe_pause());
                 let is_edge = to.map_or(quiet, |to| !self.view.is_switch(to));
                 if is_edge && (node, *port) != except {
-                    ports.push((node, *port));
+                    ports.push(*port);
                 }
             }
+            all.push((node, ports));
         }
-        for (node, port) in ports {
-            self.switches.send_out(self.cx, node, port, frame);
+        for (node, ports) in all {
+            for ports in ports.chunks(OUTPUTS) {
+                self.switches.send_out(self.cx, node, ports, frame);
+            }
         }
     }
 }

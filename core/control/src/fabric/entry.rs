@@ -9,9 +9,9 @@ use core::net::IpAddr;
 
 use openflow::sdtcp::{CapWindow, PrepareWindow};
 use openflow::{
-    Action, Field, FlowCommand, FlowMod, Instruction, Kind, List, Message, MeterId, Oxm,
+    Action, Field, FlowCommand, FlowFlags, FlowMod, Instruction, Kind, List, Message, MeterId, Oxm,
 };
-use openflow::{PortNo, TableId};
+use openflow::{PortNo, TableId, tcp_flags};
 use protocol::Connection;
 use units::Span;
 
@@ -38,7 +38,7 @@ pub(crate) enum Does {
     Out(u32),
     /// Measures it and goes on.
     Meter(u32),
-    /// Counts it and goes on, as long as packets come.
+    /// Counts it and goes on, as long as packets come; the switch tells when none came any more.
     Count,
     /// Caps the window of an acknowledgement and goes on.
     Cap(CapWindow),
@@ -185,7 +185,7 @@ fn split(address: IpAddr, v4: Kind, v6: Kind) -> (u16, Kind, u128) {
     }
 }
 
-/// What every switch has, whatever its place: `watching` adds copies of SYN and FIN.
+/// What every switch has, whatever its place: `watching` adds copies of SYN, FIN and RST.
 pub(crate) fn base(watching: bool) -> Vec<(Key, Does)> {
     let mut entries = alloc::vec![
         (Key::new(0, 0, &[]), Does::Next),
@@ -203,10 +203,8 @@ pub(crate) fn base(watching: bool) -> Vec<(Key, Does)> {
         entries.push((Key::new(0, 900, &fields), Does::Copy));
     }
     if watching {
-        for (ip, flag) in [IPV4, IPV6]
-            .into_iter()
-            .flat_map(|ip| [openflow::tcp_flags::SYN, openflow::tcp_flags::FIN].map(|f| (ip, f)))
-        {
+        let flags = [tcp_flags::SYN, tcp_flags::FIN, tcp_flags::RST];
+        for (ip, flag) in [IPV4, IPV6].into_iter().flat_map(|ip| flags.map(|flag| (ip, flag))) {
             let fields = [(Kind::EthType, ip.into()), (Kind::IpProto, TCP.into())];
             let mut key = Key::new(0, 900, &fields);
             key.fields.push(Field::masked(Kind::TcpFlags, flag, flag));
@@ -253,6 +251,7 @@ pub(crate) fn add<T>(
         priority: key.priority,
         hard_timeout_s: if does.is_leased() { seconds(lease) } else { 0 },
         idle_timeout_s: if does == Does::Count { COUNT_S } else { 0 },
+        flags: if does == Does::Count { FlowFlags::SEND_FLOW_REMOVED } else { FlowFlags(0) },
         fields: List::of(&fields),
         instructions: List::of(&instructions),
         ..FlowMod::ADD

@@ -28,14 +28,16 @@ const LEAST_BURST: Bytes = Bytes::new(15_000);
 #[derive(Default)]
 pub(crate) struct Meters {
     meters: BTreeMap<Connection, Meter>,
-    /// Numbers that were used before.
+    /// Numbers that were used before, and how many were ever given.
     free: BTreeSet<u32>,
+    given: u32,
     /// What was sent since the last barrier.
     open: Batch,
 }
 
 struct Meter {
-    number: u32,
+    /// `None` while no number is free.
+    number: Option<u32>,
     rate: Rate,
     /// The rate that the switch has confirmed.
     enforced: Option<Rate>,
@@ -85,9 +87,22 @@ impl Meters {
         self.meters.iter().map(|(connection, meter)| (*connection, meter.failure))
     }
 
-    /// The number and the rate of a connection's meter.
-    pub(crate) fn get(&self, connection: &Connection) -> Option<(u32, Rate)> {
-        self.meters.get(connection).map(|meter| (meter.number, meter.rate))
+    /// The number and the rate of a connection's meter, which is given a number where it has none and one is free.
+    pub(crate) fn number(&mut self, epoch: u64, connection: &Connection) -> Option<(u32, Rate)> {
+        let Self { meters, free, given, .. } = self;
+        let meter = meters.get_mut(connection)?;
+        if meter.number.is_none() {
+            meter.number = free.pop_first().or_else(|| {
+                let numbers = numbers(epoch);
+                let next = Some(numbers.start + *given).filter(|next| numbers.contains(next))?;
+                *given += 1;
+                Some(next)
+            });
+        }
+        if meter.number.is_none() {
+            meter.fail(Some(ErrorCode::OUT_OF_METERS));
+        }
+        Some((meter.number?, meter.rate))
     }
 
     /// The rate that a connection is held to, as the switch has confirmed.
@@ -100,26 +115,21 @@ impl Meters {
         self.meters.get(connection)?.failure
     }
 
-    /// Notes the rate of a connection. Whether that is a change; `None` when no number is left.
-    pub(crate) fn set(&mut self, epoch: u64, connection: Connection, rate: Rate) -> Option<bool> {
+    /// Notes the rate of a connection. Whether that is a change.
+    pub(crate) fn set(&mut self, connection: Connection, rate: Rate) -> bool {
         if let Some(meter) = self.meters.get_mut(&connection) {
-            return Some(core::mem::replace(&mut meter.rate, rate) != rate);
+            return core::mem::replace(&mut meter.rate, rate) != rate;
         }
-        let number = self.free.pop_first().or_else(|| {
-            let numbers = numbers(epoch);
-            let next = numbers.start + u32::try_from(self.meters.len()).unwrap_or(u32::MAX / 2);
-            Some(next).filter(|next| numbers.contains(next))
-        })?;
-        self.meters.insert(connection, Meter { number, rate, enforced: None, failure: None });
-        Some(true)
+        self.meters.insert(connection, Meter { number: None, rate, enforced: None, failure: None });
+        true
     }
 
-    /// Lets a connection go; the number of its meter.
+    /// Lets a connection go; the number of its meter, if it had one.
     pub(crate) fn remove(&mut self, connection: &Connection) -> Option<u32> {
         let meter = self.meters.remove(connection)?;
         self.open.forget(connection);
-        self.free.insert(meter.number);
-        Some(meter.number)
+        self.free.extend(meter.number);
+        meter.number
     }
 
     /// What was sent for a connection: the number of each message, if it could be sent, and the error
@@ -273,7 +283,7 @@ mod tests {
     #[test]
     fn a_new_barrier_confirms_nothing_of_a_connection_that_was_lost() {
         let mut meters = Meters::default();
-        meters.set(1, connection(1), RATES[0]);
+        meters.set(connection(1), RATES[0]);
         meters.sent(connection(1), true, &[(Some(1), None)]);
         meters.lose();
         let open = meters.take_open();
@@ -283,7 +293,8 @@ mod tests {
 
     /// Gives a connection a rate in messages of which the first has this number; the batch.
     fn give(meters: &mut Meters, first: u32, rate: Rate) -> Batch {
-        assert_eq!(meters.set(1, connection(1), rate), Some(true));
+        assert!(meters.set(connection(1), rate));
+        meters.number(1, &connection(1)).expect("a number is free");
         let expected = [Some(ErrorCode::UNKNOWN_METER), Some(ErrorCode::METER_EXISTS), None];
         let messages: Vec<_> = (first..).map(Some).zip(expected).collect();
         meters.sent(connection(1), true, &messages);
@@ -310,7 +321,26 @@ mod tests {
         assert_eq!(shown(&meters), (Some(RATES[0]), None));
         meters.confirm(second);
         assert_eq!(shown(&meters), (Some(RATES[1]), None));
-        assert_eq!(meters.set(1, connection(1), RATES[1]), Some(false));
+        assert!(!meters.set(connection(1), RATES[1]));
+    }
+
+    #[test]
+    fn who_finds_no_number_is_told_and_has_one_once_another_goes() {
+        let (mut meters, all) = (Meters::default(), numbers(0).count());
+        let ports = (1_u16..).take(all + 1);
+        let has = |meters: &mut Meters, port| {
+            meters.set(connection(port), RATES[0]);
+            meters.number(0, &connection(port)).is_some()
+        };
+        let found = ports.filter(|port| has(&mut meters, *port)).count();
+        assert_eq!(found, all);
+        let last = connection(u16::try_from(all + 1).expect("a port"));
+        let full = Some(Failure(Some(ErrorCode::OUT_OF_METERS)));
+        assert_eq!((meters.failure(&last), meters.remove(&last)), (full, None));
+        meters.set(last, RATES[0]);
+        let freed = meters.remove(&connection(7));
+        assert_eq!(meters.number(0, &last).map(|(number, _)| number), freed);
+        assert!(!has(&mut meters, 7));
     }
 
     #[test]
@@ -356,7 +386,8 @@ mod tests {
         let number = meters.remove(&connection(1));
         late.forget(&connection(1));
         let _current = give(&mut meters, 4, RATES[1]);
-        assert_eq!(meters.get(&connection(1)).map(|(number, _)| number), number, "used again");
+        let again = meters.number(1, &connection(1)).map(|(number, _)| number);
+        assert_eq!(again, number, "used again");
         assert_eq!(meters.refuse(&mut late, 2, ErrorCode::OUT_OF_METERS), Some(false));
         meters.confirm(late);
         assert_eq!(shown(&meters), (None, None));

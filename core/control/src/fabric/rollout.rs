@@ -105,9 +105,9 @@ impl Rollout {
         if let Some(step) = self.steps.pop_front() {
             let mut nodes = BTreeSet::new();
             for (node, key, does) in step {
-                switches.put(cx, node, &key, does);
+                let xid = switches.put(cx, node, &key, does);
                 if let Some(switch) = switches.get_mut(node) {
-                    switch.routes.insert(key, does);
+                    switch.sent(xid, key, does);
                 }
                 nodes.insert(node);
             }
@@ -121,6 +121,7 @@ impl Rollout {
             switches.take(cx, node, &key);
             if let Some(switch) = switches.get_mut(node) {
                 switch.routes.remove(&key);
+                switch.refused.remove(&key);
             }
         }
         switches.clean(cx);
@@ -141,7 +142,7 @@ impl Rollout {
         }
     }
 
-    /// Finds out what differs from what should be. `watching`: the policy watches connections.
+    /// Finds out what differs from what should be, or was refused. `watching`: the policy watches connections.
     pub(crate) fn plan(&mut self, switches: &Switches, view: &View, watching: bool) {
         self.is_due = false;
         let mut rings: BTreeMap<u32, Vec<(NodeId, Key, Does)>> = BTreeMap::new();
@@ -152,7 +153,7 @@ impl Rollout {
                 removals.push((node, key.clone()));
             }
             for (key, (does, ring)) in target {
-                if switch.routes.get(&key) != Some(&does) {
+                if switch.routes.get(&key) != Some(&does) || switch.refused.contains_key(&key) {
                     rings.entry(ring).or_default().push((node, key, does));
                 }
             }

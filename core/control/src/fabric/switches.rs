@@ -11,8 +11,8 @@ use model::NodeId;
 use openflow::sdtcp::Notice;
 use openflow::{
     Action, BufferId, Closed, Config, ErrorCode, Event, Failure, Features, FlowSelect, List,
-    Message, MeterId, PacketOut, Port, PortNo, PortReason, Refused, Reply, Request, Role,
-    RoleMessage, Session, Side, TableId,
+    Message, MeterId, PacketOut, Port, PortNo, PortReason, Refused, RemovedReason, Reply, Request,
+    Role, RoleMessage, Session, Side, TableId,
 };
 use protocol::Connection;
 use units::{Bytes, Rate, Span, Time};
@@ -62,8 +62,14 @@ pub(crate) struct Switch {
     /// How often it has connected.
     generation: u16,
     pub(crate) ports: BTreeMap<u32, PortView>,
+    /// Those that it had over the channel before and has not listed over this one.
+    pub(crate) unlisted: BTreeSet<u32>,
     /// Entries for forwarding that it has, as far as is known.
     pub(crate) routes: BTreeMap<Key, Does>,
+    /// Those of the step that waits for its barrier, by the number of the message; and those that it refused or
+    /// didn't confirm, and why.
+    step: BTreeMap<u32, Key>,
+    pub(crate) refused: BTreeMap<Key, meters::Failure>,
     /// Entries for single connections that it shall have, and has while it is connected; those that
     /// lead to meters or cap windows are not among them.
     pub(crate) own: BTreeMap<Key, Does>,
@@ -87,6 +93,8 @@ pub(crate) struct PortView {
     pub(crate) speed: Rate,
     /// Since when it is probed.
     pub(crate) probed: Option<Time>,
+    /// Frames from it that may be sent out of all edge ports.
+    pub(crate) floods: Budget,
 }
 
 /// What an answer is about.
@@ -100,7 +108,7 @@ pub(crate) enum Pending {
     Changes(Changes),
     OldEntries,
     OldMeters,
-    Carried(Vec<(Connection, Bytes)>),
+    Carried(BTreeMap<Connection, Bytes>),
 }
 
 /// Changes that one barrier confirms.
@@ -123,6 +131,8 @@ pub(crate) enum SwitchEvent {
         frame: Frame,
     },
     Notice(Notice),
+    /// No packet of a connection has come for as long as it is counted.
+    Idle(Connection),
     /// A barrier or a change of roles is done.
     Done(u32),
     Entries(u32, Vec<(u64, Option<Connection>, Bytes)>, bool),
@@ -316,6 +326,7 @@ impl Switches {
         switch.generation = switch.generation.wrapping_add(1);
         switch.obeys_another = false;
         switch.cleaned = false;
+        switch.unlisted = switch.ports.keys().copied().collect();
         switch.routes.clear();
         switch.lose();
         switch.stale.clear();
@@ -366,10 +377,14 @@ impl Switches {
         is_first
     }
 
-    /// A switch refuses a message: that is counted, unless it was expected, and noted of the meter or
-    /// the cap that the message was about.
+    /// A switch refuses a message: that is counted, unless it was expected, and noted of the meter, the
+    /// cap or the entry that the message was about.
     pub(crate) fn refused(&mut self, node: NodeId, xid: u32, code: ErrorCode) {
         let is_expected = self.switches.get_mut(&node).and_then(|switch| {
+            if let Some(key) = switch.step.remove(&xid) {
+                switch.refused.insert(key, meters::Failure(Some(code)));
+                return None;
+            }
             changes(&mut switch.pending).find_map(|changes| {
                 let is_cap = || switch.caps.refuse(&mut changes.caps, xid, code).then_some(false);
                 switch.meters.refuse(&mut changes.meters, xid, code).or_else(is_cap)
@@ -404,6 +419,13 @@ impl Switches {
     pub(crate) fn fail(&mut self, node: NodeId, changes: &Changes, code: Option<ErrorCode>) {
         if let Some(switch) = self.switches.get_mut(&node) {
             switch.fail(changes, code);
+        }
+    }
+
+    /// A switch answers the barrier of a step of the rollout, or doesn't.
+    pub(crate) fn stepped(&mut self, node: NodeId, answer: Result<(), meters::Failure>) {
+        if let Some(switch) = self.switches.get_mut(&node) {
+            switch.stepped(answer);
         }
     }
 
@@ -461,9 +483,9 @@ impl Switches {
         }
     }
 
-    /// Sends a frame out of a port.
-    pub(crate) fn send_out(&mut self, cx: &Context, node: NodeId, port: u32, frame: &[u8]) {
-        let actions = [Action::output(PortNo(port))];
+    /// Sends a frame out of ports.
+    pub(crate) fn send_out(&mut self, cx: &Context, node: NodeId, ports: &[u32], frame: &[u8]) {
+        let actions: Vec<_> = ports.iter().map(|port| Action::output(PortNo(*port))).collect();
         let packet = PacketOut {
             buffer: BufferId::NONE,
             in_port: PortNo::CONTROLLER,
@@ -501,14 +523,18 @@ impl Switches {
             ports.push(*number);
         }
         for port in ports {
-            self.send_out(cx, node, port, &frame::make_probe(datapath_id, port));
+            self.send_out(cx, node, &[port], &frame::make_probe(datapath_id, port));
         }
     }
 
-    /// Asks a switch what connections have carried, where it counts any.
+    /// Asks a switch what connections have carried, where it counts any and has answered before.
     fn ask_counts(&mut self, cx: &Context, node: NodeId) {
-        let own = self.switches.get(&node).map(|switch| &switch.own);
-        if own.is_some_and(|own| own.values().any(|does| *does == Does::Count)) {
+        let is_to_say = |switch: &Switch| {
+            let mut pending = switch.pending.values();
+            switch.own.values().any(|does| *does == Does::Count)
+                && !pending.any(|what| matches!(what, Pending::Carried(_)))
+        };
+        if self.switches.get(&node).is_some_and(is_to_say) {
             let cookie = entry::cookie(0, 0, Does::Count);
             let select = FlowSelect {
                 table: TableId(0),
@@ -516,7 +542,7 @@ impl Switches {
                 cookie_mask: entry::MARK_MASK | cookie,
                 ..FlowSelect::ALL
             };
-            self.ask(cx, node, &Request::Flow(select), Pending::Carried(Vec::new()));
+            self.ask(cx, node, &Request::Flow(select), Pending::Carried(BTreeMap::new()));
         }
     }
 
@@ -558,6 +584,11 @@ impl Switches {
             self.send(cx, node, &meters::removal(meter));
         }
         true
+    }
+
+    /// Whether a switch that is there has refused entries that forward packets.
+    pub(crate) fn lack_entries(&self) -> bool {
+        self.ready().any(|(_, switch)| !switch.refused.is_empty())
     }
 
     /// Forgets a channel; the switch that it was of, which goes on as it was told.
@@ -612,6 +643,25 @@ impl Switch {
         self.meters.is_open() || self.caps.is_open()
     }
 
+    /// An entry that forwards packets was sent with this number, if it could be.
+    pub(crate) fn sent(&mut self, xid: Option<u32>, key: Key, does: Does) {
+        match xid {
+            Some(xid) => _ = self.step.insert(xid, key.clone()),
+            None => _ = self.refused.insert(key.clone(), meters::Failure(None)),
+        }
+        self.routes.insert(key, does);
+    }
+
+    /// It answers the barrier of a step, or doesn't. What it has refused of the step is not in it any more.
+    fn stepped(&mut self, answer: Result<(), meters::Failure>) {
+        for key in core::mem::take(&mut self.step).into_values() {
+            match answer {
+                Ok(()) => _ = self.refused.remove(&key),
+                Err(failure) => _ = self.refused.insert(key, failure),
+            }
+        }
+    }
+
     /// It answers a barrier.
     fn confirm(&mut self, changes: Changes) {
         self.caps.confirm(&changes.caps);
@@ -637,6 +687,8 @@ impl Switch {
     fn lose(&mut self) {
         self.ready = false;
         self.pending.clear();
+        self.step.clear();
+        self.refused.clear();
         self.renewing = None;
         self.meters.lose();
         self.caps.lose();
@@ -684,6 +736,9 @@ fn read(event: Event<'_>, packet: &mut Vec<u8>) -> SwitchEvent {
             },
             Message::PortStatus(status) => {
                 SwitchEvent::PortStatus(status.reason, Box::new(status.port))
+            }
+            Message::FlowRemoved(gone) if gone.reason == RemovedReason::IDLE_TIMEOUT => {
+                Key::connection(&gone.fields).map_or(SwitchEvent::Nothing, SwitchEvent::Idle)
             }
             Message::Error(error) => SwitchEvent::Error(xid, error.error),
             _ => SwitchEvent::Nothing,
@@ -811,6 +866,37 @@ mod tests {
         assert_eq!(switches.remove(Time::ZERO, ChannelId(1)), None);
         assert_eq!(switches.remove(Time::ZERO, ChannelId(2)), Some(NODE));
         assert!(!switches.is_ready(NODE) && switches.enforced(&connection).is_none());
+    }
+
+    #[test]
+    fn an_answer_without_end_fills_no_memory() {
+        let (cx, mut model) = (context(), Model::new(7, 2));
+        let mut switches = Switches::new(&cx, BTreeSet::new());
+        let channel = ChannelId(1);
+        let mut session = Session::new(Config::new(Side::Switch), cx.now);
+        switches.connect(&cx, channel, None).expect("there is room");
+        exchange(&mut switches, &cx, channel, &mut model, &mut session);
+        switches.set_ready(&cx, NODE);
+        let of = |port: u16| Connection {
+            source: ([10, 0, 0, 1], port).into(),
+            destination: ([10, 0, 0, 2], 2).into(),
+        };
+        switches.put_own(&cx, NODE, Key::of_count(&of(1)), Does::Count);
+        (0..3).for_each(|_| switches.ask_counts(&cx, NODE));
+        let pending = switches.switches[&NODE].pending.iter();
+        let asked = pending.filter(|(_, what)| matches!(what, Pending::Carried(_)));
+        let asked: Vec<u32> = asked.map(|(xid, _)| *xid).collect();
+        let [xid] = asked[..] else { panic!("asked again before it has answered: {asked:?}") };
+        for port in 1..1000 {
+            let entries = [(0, Some(of(port)), Bytes::new(port.into()))];
+            assert_eq!(switches.entries_listed(&cx, NODE, xid, &entries, false), None);
+        }
+        let entries = [(0, Some(of(1)), Bytes::new(7))];
+        let sums = switches.entries_listed(&cx, NODE, xid, &entries, true);
+        assert_eq!(sums, Some(BTreeMap::from([(of(1), Bytes::new(7))])));
+        switches.ask_counts(&cx, NODE);
+        let mut pending = switches.switches[&NODE].pending.values();
+        assert!(pending.any(|what| matches!(what, Pending::Carried(_))), "asked anew");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use model::{Buffer, LinkId, LinkSpec, NodeId, NodeKind, Severity, Topology};
 use openflow::sdtcp::Notice;
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{
-    Action, Config as SessionConfig, ErrorCode, ErrorMessage, Event, Instruction, List, Message,
-    Port, PortNo, Reply, Session, Side,
+    Action, Config as SessionConfig, ErrorCode, ErrorMessage, Event, FlowCommand, Instruction,
+    List, Message, Port, PortNo, Reply, Session, Side, TableId,
 };
 use protocol::agent::{Commands, Report};
 use protocol::application::Declaration;
@@ -213,6 +213,8 @@ pub struct Rig {
     pub closed: Vec<String>,
     /// Switches know no action that caps windows.
     pub uncapping: bool,
+    /// Switches have no room for entries that forward packets.
+    pub full: bool,
     /// Switches list one thing in each message; between two the controller decides.
     pub in_parts: bool,
     /// How often one had entries before it had listed all its ports.
@@ -245,6 +247,7 @@ impl Rig {
             delivered: Vec::new(),
             closed: Vec::new(),
             uncapping: false,
+            full: false,
             in_parts: false,
             early: 0,
             unprobed: false,
@@ -495,8 +498,12 @@ impl Rig {
             let Event::Message { xid, message } = event else {
                 continue;
             };
-            if self.uncapping && caps(&message) {
-                let error = ErrorCode::ACTION_BAD_EXPERIMENTER;
+            let refused = if self.uncapping && caps(&message) {
+                Some(ErrorCode::ACTION_BAD_EXPERIMENTER)
+            } else {
+                Some(ErrorCode::TABLE_FULL).filter(|_| self.full && forwards(&message))
+            };
+            if let Some(error) = refused {
                 let mut answer = Vec::new();
                 let refusal = Message::Error(ErrorMessage { error, data: &[] });
                 refusal.encode(xid, &mut answer).unwrap();
@@ -616,6 +623,12 @@ fn caps(message: &Message<'_>) -> bool {
         }
         _ => false,
     })
+}
+
+/// Whether a message is an entry that forwards packets.
+fn forwards(message: &Message<'_>) -> bool {
+    matches!(message, Message::FlowMod(entry)
+        if entry.table == TableId(1) && entry.command == FlowCommand::ADD)
 }
 
 /// A TCP segment between two hosts.

@@ -2,11 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::in_memory::{Rig, SECOND, Shape, address, connection, entries, ethernet, segment};
+use crate::in_memory::{Rig, SECOND, Shape, address, connection, entries, ethernet, port, segment};
 use model::{Directives, Measured, Network, Observation};
+use openflow::switch::{Output as Answers, Switch};
 use policy::{Policy, Watch};
 use protocol::application::Declaration;
 use units::{Span, Time};
+use watermaster_control::LEASE;
 
 fn tcp() -> Box<dyn Policy + Send> {
     policy::by_name("tcp", &policy::Parameters::default()).unwrap()
@@ -133,6 +135,31 @@ fn a_found_link_is_gone_once_no_probe_crosses_it() {
     );
 }
 
+/// What a switch has no room for is told, and sent again until it has.
+#[test]
+fn an_entry_that_a_switch_refuses_is_told_and_sent_again() {
+    let shape = Shape::racks(2);
+    let mut rig = Rig::new(&shape, shape.config("tcp", tcp(), true), 1);
+    rig.full = true;
+    (0..2).for_each(|switch| rig.connect(switch));
+    let are_settled = |rig: &Rig| {
+        let switches = rig.controller.at(rig.now).status().switches;
+        switches.iter().all(|switch| switch.settled)
+    };
+    let told = problems(&rig);
+    let full = "entries that forward packets are not confirmed: the table of flow entries is full";
+    assert!(
+        told.iter().any(|one| one.starts_with("switch s0: ") && one.contains(full)),
+        "{told:?}"
+    );
+    assert!(!are_settled(&rig));
+    rig.full = false;
+    rig.pass(LEASE);
+    assert_eq!(problems(&rig), [""; 0]);
+    assert!(are_settled(&rig));
+    all_arrive(&mut rig, 4);
+}
+
 #[test]
 fn a_link_that_fails_is_gone_around_and_comes_back() {
     let shape = Shape::diamond(2);
@@ -149,6 +176,26 @@ fn a_link_that_fails_is_gone_around_and_comes_back() {
     all_arrive(&mut rig, 4);
     rig.set_port(0, 2, true);
     all_arrive(&mut rig, 4);
+}
+
+#[test]
+fn a_port_that_vanishes_while_its_switch_is_away_is_down() {
+    let shape = Shape::diamond(2);
+    let mut rig = up(&shape, true);
+    let whole = rig.switch(0).clone();
+    // Port 1 of leaf 0 leads to spine 2.
+    let mut less = Switch::new(1, 2);
+    for number in 2..=4 {
+        less.set_port(Time::ZERO, port(number, true), &mut Answers::default());
+    }
+    for (switch, is_down) in [(less, true), (whole, false)] {
+        rig.unplug(0);
+        rig.swap_switch(0, switch);
+        rig.plug(0);
+        let told = problems(&rig);
+        assert_eq!(told.contains(&"link s0 -> s2 is down".to_owned()), is_down, "{told:?}");
+        all_arrive(&mut rig, 4);
+    }
 }
 
 /// Nothing is wiped before the new state stands: while a new controller takes over, step by step, no
@@ -286,6 +333,26 @@ fn forged_probes_change_nothing_that_is_declared() {
     all_arrive(&mut rig, 4);
 }
 
+/// What nobody knows a way for costs a message to each switch: a host may send so much of it a second, and others
+/// none the less.
+#[test]
+fn what_goes_to_everybody_is_limited_at_each_port() {
+    let shape = Shape::racks(2);
+    let mut rig = up(&shape, true);
+    rig.delivered.clear();
+    (0..1_000).for_each(|_| rig.send(0, question(0, 99)));
+    let heard = |rig: &Rig, by| {
+        let is_question = |frame: &[u8]| frame[12..14] == [8, 6];
+        rig.delivered.iter().filter(|(host, frame)| *host == by && is_question(frame)).count()
+    };
+    assert_eq!([0, 1, 2, 3].map(|host| heard(&rig, host)), [0, 100, 100, 100]);
+    rig.send(3, question(3, 99));
+    assert_eq!([0, 1, 2, 3].map(|host| heard(&rig, host)), [1, 101, 101, 100]);
+    rig.pass(SECOND);
+    rig.send(0, question(0, 99));
+    assert_eq!(heard(&rig, 3), 101);
+}
+
 /// A switch that sends packets without end is heard so many times a second.
 #[test]
 fn packets_of_a_switch_are_limited() {
@@ -322,6 +389,33 @@ fn counting_outlives_moves_of_paths() {
         rig.set_port(0, 1, up);
         rig.pass(Span::from_secs(1));
         assert_eq!(counting(&rig), 8, "a link of the first switch is up: {up}");
+    }
+}
+
+/// Where no agent is, nobody tells of a connection whose last packet is lost, or whose host is.
+#[test]
+fn a_connection_that_is_idle_or_reset_is_forgotten_where_no_agent_is() {
+    for name in ["sdtcp", "sab"] {
+        let shape = Shape::racks(2);
+        let policy = policy::by_name(name, &policy::Parameters::default()).unwrap();
+        let mut rig = Rig::new(&shape, shape.config(name, policy, true), 1);
+        (0..2).for_each(|switch| rig.connect(switch));
+        let open = |rig: &Rig| rig.controller.at(rig.now).flows(9).len();
+        rig.send(0, segment(0, 2, 1000, 2, 0));
+        for _ in 0..4 {
+            rig.pass(SECOND * 30);
+            rig.send(0, segment(0, 2, 1000, 16, 100));
+            assert_eq!(open(&rig), 1, "{name}: it sends now and then");
+        }
+        rig.pass(SECOND * 61);
+        rig.pass(SECOND);
+        assert_eq!(open(&rig), 0, "{name}: it is idle");
+        rig.send(0, segment(0, 2, 1001, 2, 0));
+        assert_eq!(open(&rig), 1);
+        let mut reset = segment(0, 2, 1001, 16, 0);
+        reset[14 + 20 + 13] = 4;
+        rig.send(0, reset);
+        assert_eq!(open(&rig), 0, "{name}: it is reset");
     }
 }
 

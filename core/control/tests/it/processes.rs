@@ -68,6 +68,29 @@ fn of_all_hosts_of_an_agent_no_more_processes_may_be_named_than_it_looks_for() {
     assert_eq!(rig.controller.counters().commands_failed, 0);
 }
 
+/// What it names beyond its turn is left out, and told.
+#[test]
+fn who_names_as_many_as_an_agent_looks_for_leaves_others_theirs() {
+    let (mut rig, most) = (rig(), most());
+    let agent = rig.agent("both", &[0, 1]);
+    for pid in 1..=most {
+        names(&mut rig, (0, 3), pid, None).unwrap();
+    }
+    rig.start("other", "job");
+    let others = [most + 1, most + 2];
+    for pid in others {
+        let processes = Processes { source: Some(Process::Pid(pid)), destination: None };
+        let (job, flow) = ("job".into(), pid.to_string());
+        let connection = connection(0, 3, 0);
+        let request = Declaration::FlowRequest { job, flow, connection, processes, bytes: None };
+        rig.declare("other", request).unwrap();
+    }
+    let expected: Vec<_> = (1..=most - 2).chain(others).map(Process::Pid).collect();
+    assert_eq!(identified(&rig, agent), expected);
+    let failed = rig.why("app", "job", flow(0, most)).flow.failed;
+    assert!(failed.is_some_and(|failed| failed.contains("and not for its own")));
+}
+
 /// Nobody can refuse what was declared before they came.
 #[test]
 fn an_agent_that_comes_later_looks_for_what_was_named_first_and_the_others_are_told() {

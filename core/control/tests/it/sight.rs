@@ -287,6 +287,28 @@ fn who_comes_back_is_held_to_nothing_of_before() {
     assert_eq!(held(&rig, "large"), None);
 }
 
+/// It would be held to what it had then for as long as its agent, or the next one, renews that.
+#[test]
+fn who_rests_counts_again_where_nobody_would_see_it() {
+    for goes in [false, true] {
+        let (mut rig, agent) = rig(vec![]);
+        declare(&mut rig, "small", 1, MB);
+        declare(&mut rig, "large", 2, 100 * MB);
+        let small = (connection(0, 1, 1), 1_000, 1, None);
+        for waits in [1, 0, 0] {
+            sample(&mut rig, agent, &[small, (connection(0, 1, 2), 1_000, waits, None)]);
+        }
+        complete(&mut rig, "small", "job");
+        rig.pass(Span::ZERO);
+        assert!(held(&rig, "large").is_some(), "it rests, and keeps its limit");
+        if goes {
+            rig.input(Input::AgentGone(agent)).unwrap();
+        }
+        rig.pass(SECOND * 10);
+        assert_eq!(held(&rig, "large"), None, "its agent is gone: {goes}");
+    }
+}
+
 /// Many flows of a job fill a link together, each with a small part of it.
 #[test]
 fn flows_that_fill_a_link_together_keep_their_turn() {

@@ -24,8 +24,10 @@ use serde::{Deserialize, Serialize};
 use units::{Span, Time};
 
 /// How far above the highest known epoch one begins where the record is of a lower one, or gone: more than there can
-/// have been offices of which it hasn't heard.
-const LEAP: u64 = 1_000;
+/// have been offices of which it hasn't heard. It is odd: meters at switches have numbers by whether an epoch is, and
+/// the last one's may lead packets for a lease still.
+const LEAP: u64 = 1_001;
+const _: () = assert!(LEAP % 2 == 1);
 
 /// What the store holds of a leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -79,7 +79,7 @@ async fn converse(
         return Ok(());
     }
     let receive = async {
-        let mut lines = Lines::new(BufReader::new(reader), hub.bounds().request);
+        let mut lines = Lines::new(BufReader::new(reader), hub.bounds().line());
         loop {
             let next = timeout(SILENCE, lines.next::<Report>()).await;
             let next = next.map_err(|_| "it has been silent for too long".to_owned())?;

@@ -1,6 +1,7 @@
 //! What switches are given: entries, meters of connections and caps of windows, and what of earlier
 //! controllers is taken away.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use model::NodeId;
@@ -36,14 +37,12 @@ impl Switches {
         let Some((node, switch)) = known.filter(|(_, switch)| switch.capable) else {
             return false;
         };
-        let is_ready = switch.ready;
-        let Some(is_changed) = switch.meters.set(cx.epoch, connection, rate) else {
-            return false;
-        };
+        let (is_ready, is_changed) = (switch.ready, switch.meters.set(connection, rate));
+        let has_number = switch.meters.number(cx.epoch, &connection).is_some();
         if is_changed && is_ready {
             self.send_meter(cx, node, connection, true);
         }
-        true
+        has_number
     }
 
     fn let_go(&mut self, cx: &Context, node: NodeId, connection: &Connection) {
@@ -67,7 +66,8 @@ impl Switches {
         connection: Connection,
         is_whole: bool,
     ) {
-        let known = self.switches.get(&node).and_then(|switch| switch.meters.get(&connection));
+        let known = self.switches.get_mut(&node);
+        let known = known.and_then(|switch| switch.meters.number(cx.epoch, &connection));
         let Some((number, rate)) = known else {
             return;
         };
@@ -146,7 +146,7 @@ impl Switches {
     }
 
     /// Entries of a switch: those that earlier controllers left are removed. What connections have
-    /// carried, when that was asked.
+    /// carried, when that was asked: those that it was given entries for, however long its answer is.
     pub(crate) fn entries_listed(
         &mut self,
         cx: &Context,
@@ -154,12 +154,13 @@ impl Switches {
         xid: u32,
         entries: &[(u64, Option<Connection>, Bytes)],
         last: bool,
-    ) -> Option<Vec<(Connection, Bytes)>> {
+    ) -> Option<BTreeMap<Connection, Bytes>> {
         let switch = self.switches.get_mut(&node)?;
         match switch.pending.get_mut(&xid)? {
             Pending::Carried(sums) => {
                 let counted = entries.iter().filter_map(|(_, c, bytes)| Some(((*c)?, *bytes)));
-                sums.extend(counted);
+                let own = &switch.own;
+                sums.extend(counted.filter(|(of, _)| own.contains_key(&Key::of_count(of))));
             }
             Pending::OldEntries => {
                 let own = entry::cookie(cx.epoch, switch.generation, Does::Next);
