@@ -54,6 +54,8 @@ enum Recipe {
     Swim {
         file: PathBuf,
         sample: Sample,
+        /// The jobs that arrive in the place of the trace's.
+        drawn: Option<Shuffle>,
     },
     Coflow {
         file: PathBuf,
@@ -368,8 +370,9 @@ impl Part {
             Recipe::Datagrams(datagrams) => return Ok(Source::Datagrams(*datagrams)),
             Recipe::Jobs(jobs) => jobs.clone(),
             Recipe::Shuffle(shuffle) => shuffle.jobs(hosts, seed)?,
-            Recipe::Swim { file, sample } => {
-                sample.take(swim::Reader::open(file)?, hosts, seed)?.jobs
+            Recipe::Swim { file, sample, drawn } => {
+                let drafts = sampled(file, sample, drawn.as_ref(), hosts.len(), seed)?;
+                sample.tasks.place(&drafts, hosts, seed)?
             }
             Recipe::Coflow { file, split } => {
                 let halves = hosts.split_at(hosts.len() / 2);
@@ -408,13 +411,30 @@ impl Part {
     fn drafts(&self, seed: u64) -> Result<Option<(Vec<Draft>, Tasks)>, Error> {
         Ok(match &self.recipe {
             Recipe::Shuffle(shuffle) => Some((shuffle.drafts(seed)?, shuffle.tasks)),
-            Recipe::Swim { file, sample } => {
-                let drafted = sample.drafts(swim::Reader::open(file)?, self.hosts.len())?;
-                Some((drafted.drafts, sample.tasks))
+            Recipe::Swim { file, sample, drawn } => {
+                let drafts = sampled(file, sample, drawn.as_ref(), self.hosts.len(), seed)?;
+                Some((drafts, sample.tasks))
             }
             _ => None,
         })
     }
+}
+
+/// The jobs of a trace's sample for a cluster of so many `nodes`, or those that are `drawn` when they arrive.
+fn sampled(
+    file: &Path,
+    sample: &Sample,
+    drawn: Option<&Shuffle>,
+    nodes: usize,
+    seed: u64,
+) -> Result<Vec<Draft>, Error> {
+    let mut drafts = sample.drafts(swim::Reader::open(file)?, nodes)?.drafts;
+    if let Some(drawn) = drawn {
+        for (own, drawn) in drafts.iter_mut().zip(drawn.drafts(seed)?) {
+            *own = Draft { arrival: own.arrival, ..drawn };
+        }
+    }
+    Ok(drafts)
 }
 
 #[derive(Clone, Copy)]
@@ -578,10 +598,12 @@ fn shuffle(
         sample: trace.or("sample", 0, |v| v.integer(0..=u32::MAX))?,
         tasks,
     };
+    let is_drawn = trace.or("sizes", false, |v| v.choice(&[("own", false), ("drawn", true)]))?;
     sites.append(&mut trace.sites());
     trace.done()?;
+    let drawn = is_drawn.then(|| Shuffle { jobs: sample.jobs, ..generated });
     Ok(match file {
-        Some(file) => Recipe::Swim { file, sample },
+        Some(file) => Recipe::Swim { file, sample, drawn },
         None => Recipe::Shuffle(generated),
     })
 }
