@@ -29,7 +29,7 @@ fn run() -> (Network, Run) {
 fn run_with(more: Vec<Override>) -> (Network, Run) {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/phurti/facebook-100-jobs.toml");
-    let changes = CHANGES.iter().map(|change| change.parse().unwrap());
+    let changes = CHANGES.iter().map(|change| change.parse::<Override>().unwrap());
     let changes: Vec<Override> = changes.chain(more).collect();
     let prepared = Prepared::new(Scenario::load(&path, &changes).unwrap()).unwrap();
     let labels = ["smsf".to_owned()];
