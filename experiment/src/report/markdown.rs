@@ -244,12 +244,11 @@ fn listed<'a>(
 }
 
 fn section(figure: &FigureResult) -> String {
-    let title = figure.panels.first().map_or("", |panel| panel.title.as_str());
     let mut page = format!(
         "\n## {} {}: {}\n\n**{}**",
         figure.text,
         figure.number,
-        cell(title),
+        cell(&figure.title()),
         figure.verdict_name()
     );
     let mut sources: Vec<&str> = figure.panels.iter().map(|panel| panel.source.as_str()).collect();

@@ -386,6 +386,17 @@ impl FigureResult {
         figure
     }
 
+    /// What its scenarios are called, each title once.
+    pub fn title(&self) -> String {
+        let mut titles: Vec<&str> = Vec::new();
+        for title in self.panels.iter().map(|panel| panel.title.as_str()) {
+            if !titles.contains(&title) {
+                titles.push(title);
+            }
+        }
+        titles.join("; ")
+    }
+
     /// The verdict, or that nothing could be run.
     pub fn verdict_name(&self) -> &'static str {
         let ran = self.panels.iter().any(|panel| !panel.points.is_empty());

@@ -10,7 +10,7 @@ use watermaster_experiment::reproduce::{
     FigureResult, Measured, Plan, PointPlan, PolicyMeasured, Reproduction, Selection,
 };
 
-use crate::reproduce::{AXIS, BASE, Desk, OPEN};
+use crate::reproduce::{AXIS, BASE, CURVES, Desk, OPEN};
 
 /// What each run gives, by its position in a plan.
 type Results = Vec<Result<Measured, String>>;
@@ -110,6 +110,18 @@ fn a_reading_that_no_run_can_contradict_counts_for_nothing() {
         let tried = &figure.choices[0].tried[0].measures[0];
         assert_eq!((tried.name.as_str(), tried.verdict), ("tcp makespan_s at 1", shown));
     }
+}
+
+#[test]
+fn a_figure_of_several_scenarios_has_the_titles_of_all() {
+    let desk = Desk::new();
+    desk.scenario("axis", AXIS);
+    desk.scenario("curves", &CURVES.replace("\"9\"", "\"10\""));
+    let plan = desk.plan(&Selection::default());
+    let results = vec![Err("not run".to_owned()); plan.units.len()];
+    let page = Reproduction::new(&plan, &results, false).text_markdown("text", "");
+    let heading = page.lines().find(|line| line.starts_with("## text 10: ")).unwrap();
+    assert!(heading.contains("axis") && heading.contains("; curves"), "{heading}");
 }
 
 #[test]
