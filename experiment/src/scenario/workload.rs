@@ -54,7 +54,7 @@ enum Recipe {
     Swim {
         file: PathBuf,
         sample: Sample,
-        /// The jobs that arrive in the place of the trace's.
+        /// The jobs among which the trace's octets are divided instead.
         drawn: Option<Shuffle>,
     },
     Coflow {
@@ -420,7 +420,8 @@ impl Part {
     }
 }
 
-/// The jobs of a trace's sample for a cluster of so many `nodes`, or those that are `drawn` when they arrive.
+/// The jobs of a trace's sample for a cluster of so many `nodes`; where others are `drawn`, these arrive when those do,
+/// and move as many octets together.
 fn sampled(
     file: &Path,
     sample: &Sample,
@@ -430,6 +431,9 @@ fn sampled(
 ) -> Result<Vec<Draft>, Error> {
     let mut drafts = sample.drafts(swim::Reader::open(file)?, nodes)?.drafts;
     if let Some(drawn) = drawn {
+        let octets: Bytes = drafts.iter().map(|draft| draft.shuffle).sum();
+        let mean = octets.get() / u64::from(drawn.jobs.max(1));
+        let drawn = Shuffle { mean_bytes: Bytes::new(mean.max(1)), ..*drawn };
         for (own, drawn) in drafts.iter_mut().zip(drawn.drafts(seed)?) {
             *own = Draft { arrival: own.arrival, ..drawn };
         }
@@ -707,4 +711,38 @@ fn incast(fields: &mut Fields<'_>, names: &Names<'_>, ends: bool) -> Read<Recipe
 
 fn positive(value: &Value<'_>) -> Read<f64> {
     value.number(1e-6..=1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use units::Time;
+
+    use super::*;
+
+    #[test]
+    fn jobs_drawn_for_a_trace_have_its_times_and_its_octets() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let file = folder.path().join("trace.tsv");
+        let lines = "a\t3\t0\t9\t20000\t9\nb\t7\t4\t9\t30000\t9\nc\t60\t53\t9\t50000\t9\n";
+        fs::write(&file, lines).unwrap();
+        let tasks = Tasks::for_nodes(6);
+        let sample = Sample { trace_nodes: 6, jobs: 3, sample: 0, tasks };
+        let (mean_bytes, mean_gap) = (Bytes::new(7), Span::from_secs(1));
+        let drawn = Shuffle { jobs: 3, mean_bytes, spread: 5.0, mean_gap, tasks };
+        let [own, other] =
+            [None, Some(&drawn)].map(|drawn| sampled(&file, &sample, drawn, 6, 1).unwrap());
+        let sizes = |drafts: &[Draft]| -> Vec<u64> {
+            drafts.iter().map(|draft| draft.shuffle.get()).collect()
+        };
+        assert_eq!(sizes(&own), [20_000, 30_000, 50_000]);
+        assert_ne!(sizes(&own), sizes(&other));
+        // A third of it is no whole number.
+        assert_eq!(sizes(&other).iter().sum::<u64>(), 3 * (100_000 / 3));
+        for drafts in [&own, &other] {
+            let arrivals: Vec<_> = drafts.iter().map(|d| d.arrival.since(Time::ZERO)).collect();
+            assert_eq!(arrivals, [0, 4, 57].map(Span::from_secs));
+        }
+    }
 }

@@ -3,13 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
 use engine::{FlowRecord, Outcome};
 use model::{JobId, LinkId, Network, NodeId};
-use tempfile::TempDir;
-use units::{Bytes, Span, Time};
+use units::{Bytes, Time};
 use watermaster_experiment::scenario::{Override, Scenario};
 use watermaster_experiment::{Prepared, Run, Stage};
 
@@ -23,14 +21,9 @@ const CHANGES: &[&str] = &[
 ];
 
 fn run() -> (Network, Run) {
-    run_with(Vec::new())
-}
-
-fn run_with(more: Vec<Override>) -> (Network, Run) {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/phurti/facebook-100-jobs.toml");
-    let changes = CHANGES.iter().map(|change| change.parse::<Override>().unwrap());
-    let changes: Vec<Override> = changes.chain(more).collect();
+    let changes: Vec<Override> = CHANGES.iter().map(|change| change.parse().unwrap()).collect();
     let prepared = Prepared::new(Scenario::load(&path, &changes).unwrap()).unwrap();
     let labels = ["smsf".to_owned()];
     let run = prepared
@@ -60,28 +53,6 @@ fn priorities(outcome: &Outcome) -> BTreeMap<JobId, (Bytes, JobId)> {
 fn transmits(flow: &FlowRecord, now: Time) -> bool {
     let last = flow.limits.iter().take_while(|(at, _)| *at <= now).last();
     last.is_none_or(|(_, limit)| limit.is_none())
-}
-
-/// The trace's jobs move a thousand octets together on six of 600 nodes, those that are drawn 300 KB each.
-#[test]
-fn jobs_drawn_for_a_trace_arrive_when_it_says() {
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("trace.tsv");
-    let lines = ["a\t3\t0\t9\t20000\t9", "b\t7\t4\t9\t30000\t9", "c\t60\t53\t9\t50000\t9"];
-    fs::write(&file, lines.join("\n") + "\n").unwrap();
-    let jobs = |sizes: &str| {
-        let changes = ["workload.jobs=3", "workload.load=own", sizes];
-        let mut changes = changes.map(|change| change.parse::<Override>().unwrap()).to_vec();
-        changes.push(Override::text("trace", "workload.trace.file", &file.to_string_lossy()));
-        run_with(changes).1.outcome.jobs
-    };
-    let [own, drawn] = ["own", "drawn"].map(|sizes| jobs(&format!("workload.trace.sizes={sizes}")));
-    for jobs in [&own, &drawn] {
-        let arrivals: Vec<Span> = jobs.iter().map(|job| job.arrival.since(Time::ZERO)).collect();
-        assert_eq!(arrivals, [0, 4, 57].map(Span::from_secs));
-    }
-    let moved = |jobs: &[engine::JobRecord]| jobs.iter().map(|job| job.size).sum::<Bytes>();
-    assert!(moved(&own) <= Bytes::new(1_000) && moved(&drawn) > Bytes::new(100_000));
 }
 
 #[test]
