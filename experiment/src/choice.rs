@@ -48,7 +48,8 @@ impl Choice {
         let mut read = published.clone();
         // What follows of one metric needn't follow of another; what is lacking is lacking for both.
         if !matches!(read.standing, Standing::Lacks(_)) {
-            read.standing = Standing::Open;
+            let follows = value.follows.clone();
+            read.standing = follows.map_or(Standing::Open, Standing::Follows);
         }
         read.metric = metric.unwrap_or(&published.metric).clone();
         read.against = against.or(published.against.as_ref()).cloned();
@@ -67,6 +68,8 @@ pub struct Tried {
     pub metric: BTreeMap<String, String>,
     /// With which policy what is published is compared instead, likewise.
     pub against: BTreeMap<String, String>,
+    /// What ours follows from where runs are read so, whatever is simulated.
+    pub follows: Option<String>,
 }
 
 impl Tried {
@@ -87,6 +90,7 @@ impl Tried {
             set: self.set.clone(),
             metric: reading.metric.clone(),
             against: reading.against.clone(),
+            follows: reading.follows.clone(),
         }
     }
 }

@@ -20,6 +20,8 @@ pub struct Figure {
     pub quick: Vec<Vec<Setting>>,
     /// Repetitions of every point.
     pub seeds: u32,
+    /// Whether the text shows one draw of what each repetition draws anew.
+    pub one_draw: bool,
     /// The keys that are set to the number of the repetition, counted from 1.
     pub repeat: Vec<String>,
     /// What is plotted: metrics, or one distribution.

@@ -316,6 +316,9 @@ pub fn judge(published: &Published, ours: Ours) -> Verdict {
     }
 }
 
+/// An effect that is shown as none: half of the last digit of a ratio, 0.1 %.
+const UNSEEN: f64 = 0.0005;
+
 /// Judges `ours` as though nothing were known of how the published value came in.
 pub(crate) fn compared(published: &Published, ours: Ours) -> Verdict {
     if ours.equal_runs {
@@ -341,6 +344,12 @@ pub(crate) fn compared(published: &Published, ours: Ours) -> Verdict {
             Verdict::Differs
         }
     };
+    let is_order = published.claim.size().is_none() && published.least == 0.0;
+    let is_unseen = |neutral: f64| low > neutral - UNSEEN && high < neutral + UNSEEN;
+    if is_order && Unit::of(&published.key()) == Unit::Ratio && neutral.is_some_and(is_unseen) {
+        // As of equal runs, nobody is ahead.
+        return Verdict::NoInformation;
+    }
     let value = match published.claim {
         Claim::Size(value) => value,
         // An order without a size: there is nothing that could hold.

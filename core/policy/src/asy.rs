@@ -1,16 +1,17 @@
 //! `asy`: a rate for every pair of hosts, renormalised whenever what is offered changes.
 //!
 //! Source: sync-vs-async, sections II-B and III-B. A pair with packets waiting offers the rate of its slower link,
-//! for so fast would it drain alone; a pair whose offered rate was measured offers that. What the
-//! hosts can't carry is renormalised (III-B, `renormalise`). Rates count frame bytes. Paths are left
-//! to ECMP (III-B).
+//! for so fast would it drain alone; a pair whose offered rate was measured offers that. With a `period` a pair
+//! offers what joined its queue since that was empty, over the period and at most its link, and what the hosts have
+//! left is given in proportion. What the hosts can't carry is renormalised (III-B, `renormalise`). Rates count frame
+//! bytes. Paths are left to ECMP (III-B).
 
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use model::{Directive, Directives, LEAST_RATE, Measured, Network, NodeId, NodeKind, Observation};
-use units::{Rate, Time};
+use units::{Bytes, Rate, Span, Time};
 
 use crate::renormalise::{Offer, Renormaliser};
 use crate::{Descriptor, DirectiveKind, Kind, Need, Parameter, Policy, Share, Value};
@@ -23,16 +24,26 @@ const USABLE: Parameter = Parameter::new(
 )
 .published("section II-B");
 
+const PERIOD: Parameter = Parameter::new(
+    "period",
+    Kind::Span(Span::ZERO, Span::from_secs(1)),
+    Value::Span(Span::ZERO),
+    "time over which a pair offers what joined its queue since that was empty, and rates are in proportion to what is offered; 0: a pair with packets offers its whole link",
+);
+
+/// How often what hosts have left is given away, where a pair may have more than it offers.
+const FILLS: u32 = 4;
+
 /// What `asy` is.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "asy",
     summary: "a rate for every pair of hosts, renormalised when what is offered changes",
     source: "To sync or not to sync, sections II-B and III-B",
-    parameters: &[USABLE],
+    parameters: &[USABLE, PERIOD],
     needs: &[Need::WaitingPackets],
     directives: &[DirectiveKind::PacePair],
     is_max_min: false,
-    build: |given| Ok(Box::new(Asy::new(given.get(USABLE.name)))),
+    build: |given| Ok(Box::new(Asy::new(given.get(USABLE.name), given.get(PERIOD.name)))),
 };
 
 /// The asynchronous policy.
@@ -42,6 +53,8 @@ struct Asy {
     pairs: Vec<Pair>,
     /// The part of every link that is given away.
     usable: Share,
+    /// The time over which what joins a queue is offered; zero: who has packets offers its link.
+    period: Span,
     /// What each node can send and receive on the links that are up; empty: to be looked up.
     sources: Vec<Rate>,
     destinations: Vec<Rate>,
@@ -55,6 +68,8 @@ struct Asy {
 #[derive(Debug)]
 struct Pair {
     ends: (NodeId, NodeId),
+    /// Frame octets that joined its queue since that was empty.
+    joined: Bytes,
     offer: Rate,
     /// The rate that it was given last.
     given: Rate,
@@ -63,13 +78,15 @@ struct Pair {
 impl Asy {
     /// The policy that gives the pairs `usable` of every link: what it leaves is for what has no rate,
     /// as the acknowledgements of a live network.
-    fn new(usable: Share) -> Self {
+    fn new(usable: Share, period: Span) -> Self {
+        let fills = period > Span::ZERO;
         Self {
             pairs: Vec::new(),
             usable,
+            period,
             sources: Vec::new(),
             destinations: Vec::new(),
-            solver: Renormaliser::default(),
+            solver: if fills { Renormaliser::filling() } else { Renormaliser::default() },
             offers: Vec::new(),
             rates: Vec::new(),
             changed: false,
@@ -94,6 +111,12 @@ impl Asy {
             Offer { src, dst, rate: pair.offer }
         }));
         self.solver.solve(&sources, &destinations, &self.offers, &mut self.rates);
+        for _ in 1..self.passes() {
+            for (offer, rate) in self.offers.iter_mut().zip(&self.rates) {
+                offer.rate = *rate;
+            }
+            self.solver.solve(&sources, &destinations, &self.offers, &mut self.rates);
+        }
         for (pair, &rate) in self.pairs.iter_mut().zip(&self.rates) {
             let (src, dst) = pair.ends;
             let whole = self.sources[src.index()].min(self.destinations[dst.index()]);
@@ -104,6 +127,11 @@ impl Asy {
                 out.push(Directive::PacePair { src, dst, rate });
             }
         }
+    }
+
+    /// How often hosts are filled: once where a pair has no more than it offers.
+    const fn passes(&self) -> u32 {
+        if self.period.as_nanos() == 0 { 1 } else { FILLS }
     }
 
     fn look_up(&mut self, network: &Network) {
@@ -122,6 +150,21 @@ impl Asy {
         }
     }
 
+    /// Notes what joined the queue of a pair; whether that is news.
+    fn join(&mut self, network: &Network, (src, dst): (NodeId, NodeId), bytes: Bytes) -> bool {
+        if self.period == Span::ZERO {
+            return self.offer(network, src, dst, Rate::MAX);
+        }
+        let place = |pairs: &[Pair]| pairs.binary_search_by_key(&(src, dst), |pair| pair.ends);
+        let before = place(&self.pairs).map_or(Bytes::ZERO, |place| self.pairs[place].joined);
+        let joined = before + bytes;
+        let is_news = self.offer(network, src, dst, Rate::of(joined, self.period).max(LEAST_RATE));
+        if let Ok(place) = place(&self.pairs) {
+            self.pairs[place].joined = joined;
+        }
+        is_news
+    }
+
     /// Notes what a pair offers; whether that is news.
     fn offer(&mut self, network: &Network, src: NodeId, dst: NodeId, rate: Rate) -> bool {
         let is_host = |node: NodeId| {
@@ -136,7 +179,8 @@ impl Asy {
             Ok(place) => core::mem::replace(&mut self.pairs[place].offer, rate) != rate,
             Err(_) if rate == Rate::ZERO || src == dst || !is_host(src) || !is_host(dst) => false,
             Err(place) => {
-                let pair = Pair { ends: (src, dst), offer: rate, given: Rate::ZERO };
+                let (joined, given) = (Bytes::ZERO, Rate::ZERO);
+                let pair = Pair { ends: (src, dst), joined, offer: rate, given };
                 self.pairs.insert(place, pair);
                 true
             }
@@ -156,8 +200,8 @@ const fn round(rate: Rate) -> Rate {
 impl Policy for Asy {
     fn observe(&mut self, _: Time, network: &Network, observation: &Observation) {
         self.changed |= match *observation {
-            Observation::Measured(Measured::Queued { src, dst, .. }) => {
-                self.offer(network, src, dst, Rate::MAX)
+            Observation::Measured(Measured::Queued { src, dst, bytes, .. }) => {
+                self.join(network, (src, dst), bytes)
             }
             Observation::Measured(Measured::Drained { src, dst }) => {
                 self.offer(network, src, dst, Rate::ZERO)

@@ -3,8 +3,8 @@
 //!
 //! Source: sync-vs-async, sections II-B and III-B, after Sinkhorn 1967. Scaling the rows and the columns
 //! of what is offered to the capacities in turn drives the total rate towards the most that the
-//! hosts can carry; nobody gets more than it offers. The matrix is kept as rows of its entries that
-//! aren't zero. A rate is offer × row factor × column factor, so that a sweep changes only the
+//! hosts can carry; nobody gets more than it offers, but where what is left is given too. The matrix is
+//! kept as rows of its entries that aren't zero. A rate is offer × row factor × column factor, so that a sweep changes only the
 //! factors: each row is read once, its sum gathered with the columns' factors, and its
 //! new contribution scattered to the columns' sums.
 //!
@@ -46,12 +46,20 @@ pub struct Renormaliser {
     /// End of each row among the entries.
     ends: Vec<usize>,
     entries: Vec<Entry>,
+    /// Whether a pair may have more than it offers.
+    fills: bool,
 }
 
 impl Renormaliser {
+    /// One that gives what is left as well: a pair's rate grows, beyond its offer, by what both of its
+    /// ends have left at least.
+    pub fn filling() -> Self {
+        Self { fills: true, ..Self::default() }
+    }
+
     /// Sets `rates` to a rate for each of `offers`, which are in order of their sources, such that
-    /// no source and no destination exceeds its capacity, and no pair its offer. An offer without
-    /// source or destination gets zero.
+    /// no source and no destination exceeds its capacity, and no pair its offer, unless it fills. An
+    /// offer without source or destination gets zero.
     pub fn solve(
         &mut self,
         sources: &[Rate],
@@ -77,7 +85,7 @@ impl Renormaliser {
 
     /// The matrix of `offers`.
     fn take_in(&mut self, sources: &[Rate], destinations: &[Rate], offers: &[Offer]) {
-        let Self { rows, columns, ends, entries } = self;
+        let Self { rows, columns, ends, entries, .. } = self;
         rows.set(sources);
         columns.set(destinations);
         let lost = u32::try_from(destinations.len()).expect("32 bits count all nodes");
@@ -99,7 +107,7 @@ impl Renormaliser {
     /// Scales every row to its capacity and adds up what the columns carry then; returns what the
     /// rows had to send at most, and what the columns can carry of it.
     fn sweep(&mut self) -> (f32, f32) {
-        let Self { rows, columns, ends, entries } = self;
+        let Self { rows, columns, ends, entries, .. } = self;
         let mut most = 0.0;
         columns.sums.fill(0.0);
         let mut start = 0;
@@ -127,7 +135,7 @@ impl Renormaliser {
     /// the capacities of both ends or exceed them, and shrink by a little more than the sums can be
     /// wrong: one of n rates in `f64` errs by at most n·2⁻⁵³ of itself.
     fn round_down(&mut self, rates: &mut Vec<Rate>) {
-        let Self { rows, columns, ends, entries } = self;
+        let Self { rows, columns, ends, entries, fills } = self;
         rows.fit();
         columns.fit();
         rates.clear();
@@ -139,7 +147,8 @@ impl Renormaliser {
                 let column = columns.sums[entry.column as usize];
                 let part = if column < part { column } else { part };
                 let (scaled, offer) = (rate * part, f64::from(entry.offer));
-                let bps = if scaled < offer { scaled } else { offer };
+                let bps =
+                    if scaled < offer || *fills && scaled.is_finite() { scaled } else { offer };
                 #[allow(clippy::cast_possible_truncation)] // rounds down; `as` saturates
                 Rate::from_bps((bps as i64).unsigned_abs())
             }));

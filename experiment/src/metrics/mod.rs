@@ -180,6 +180,7 @@ const TABLE: &[(&str, Metric)] = &[
     ("fct_normalized_p99_ratio", |v| v.fct_normalized().percentile(99)),
     ("fct_slotted_mean_ratio", |v| v.fct_slotted().mean()),
     ("flow_rate_jain_ratio", |v| v.rate_normalized().jain()),
+    ("pair_rate_jain_ratio", |v| v.pair_rate_normalized().jain()),
     ("sender_throughput_jain_ratio", |v| v.sender_delivered().jain()),
     ("goodput_bps", |v| v.goodput()),
     ("throughput_ratio", |v| v.receiver_throughput()),

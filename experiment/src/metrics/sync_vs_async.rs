@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use engine::FlowRecord;
 use model::{NodeId, NodeKind};
-use units::{Bytes, Span};
+use units::{Bytes, Span, Time};
 
 use super::sample::Sample;
 use super::view::View;
@@ -44,6 +44,29 @@ impl View<'_> {
     /// Rates of the flows over those that they would have in an otherwise empty network.
     pub(super) fn rate_normalized(&self) -> Sample {
         self.fct_normalized().values().iter().map(|ratio| 1.0 / ratio).collect()
+    }
+
+    /// The same of pairs of hosts: of each the time that its completed flows take in that network one
+    /// after the other, over the time in which one of them at least was under way.
+    pub(super) fn pair_rate_normalized(&self) -> Sample {
+        let mut pairs: BTreeMap<(NodeId, NodeId), (Span, Vec<(Time, Time)>)> = BTreeMap::new();
+        for (flow, empty) in self.run.flows.iter().zip(&self.run.host_queues.ideal) {
+            if let Some(end) = flow.end {
+                let (alone, ways) = pairs.entry((flow.src, flow.dst)).or_default();
+                *alone += *empty;
+                ways.push((flow.start, end));
+            }
+        }
+        let rates = pairs.into_values().map(|(alone, mut ways)| {
+            ways.sort_unstable();
+            let (mut last, mut under_way) = (Time::ZERO, Span::ZERO);
+            for (start, end) in ways {
+                under_way += end.since(start.max(last));
+                last = last.max(end);
+            }
+            alone.as_secs_f64() / under_way.as_secs_f64()
+        });
+        rates.collect()
     }
 
     /// Time in the network, without the wait at the host, of each packet that waited there, s.

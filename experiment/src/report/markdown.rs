@@ -265,12 +265,11 @@ fn decides_alone(figure: &FigureResult) -> Option<(&str, usize)> {
 }
 
 fn section(figure: &FigureResult) -> String {
-    let title = figure.panels.first().map_or("", |panel| panel.title.as_str());
     let mut page = format!(
         "\n## {} {}: {}\n\n**{}**",
         figure.text,
         figure.number,
-        cell(title),
+        cell(&figure.title()),
         figure.verdict_name()
     );
     if let Some((alone, of)) = decides_alone(figure) {

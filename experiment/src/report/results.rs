@@ -53,12 +53,11 @@ pub fn render(reproduction: &Reproduction, command: &str) -> String {
 }
 
 fn section(figure: &FigureResult) -> String {
-    let title = figure.panels.first().map_or("", |panel| panel.title.as_str());
     let mut html = format!(
         "<section id=\"{0}-{1}\">\n<h3>Figure {1}: {2} <span class=\"verdict {3}\">{4}</span></h3>\n",
         escape(&figure.text),
         escape(&figure.number),
-        escape(title),
+        escape(&figure.title()),
         class(figure.verdict),
         figure.verdict_name(),
     );

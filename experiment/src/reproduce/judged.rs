@@ -101,6 +101,13 @@ impl Measure {
         (tells && !(self.one_run && differ)).then_some(self.verdict)
     }
 
+    /// The verdict under a value of a choice beside what stands and can't tell with all its seeds: where
+    /// what stands tells the same on the same seeds, these make the difference.
+    fn of_itself(&self) -> Option<Verdict> {
+        let stands = self.same_seeds.as_ref().map(|stands| stands.verdict);
+        self.telling().filter(|told| stands != Some(*told))
+    }
+
     /// The verdict under a value of a choice, where it counts: where what stands could tell as much
     /// on the same seeds, and tells something else.
     fn weight(&self) -> Option<Verdict> {
@@ -117,6 +124,11 @@ impl Measure {
             verdict => verdict != told,
         };
         counts.then_some(told)
+    }
+
+    /// Whether it comes out otherwise than what stands on the same seeds.
+    fn is_otherwise(&self) -> bool {
+        self.same_seeds.as_ref().is_some_and(|stands| stands.verdict != self.verdict)
     }
 
     /// Whether what stands gives the same numbers on the same seeds.
@@ -274,6 +286,10 @@ impl Reproduction {
     }
 }
 
+/// What intervals are of where the text shows one draw.
+const ONE_DRAW: &str = "The text shows one draw of what each of our repetitions draws anew: \
+    intervals are those in which one more of ours is expected, not those of the mean.";
+
 impl FigureResult {
     fn new(plan: &FigurePlan, results: &[Result<Measured, String>]) -> Self {
         let mut figure = Self {
@@ -320,6 +336,10 @@ impl FigureResult {
             if points.len() < panel.points.len() {
                 figure.verdict = Verdict::Unresolved;
             }
+            if panel.figure.one_draw {
+                let name = prefix.trim_end_matches(": ").to_owned();
+                notes.push((name, ONE_DRAW.to_owned()));
+            }
             let mut measures = measures(panel, &points, &prefix);
             let mut joint: Vec<_> = measures
                 .iter()
@@ -364,6 +384,17 @@ impl FigureResult {
         }
         (figure.reason, figure.notes) = (joined(said), joined(notes));
         figure
+    }
+
+    /// What its scenarios are called, each title once.
+    pub fn title(&self) -> String {
+        let mut titles: Vec<&str> = Vec::new();
+        for title in self.panels.iter().map(|panel| panel.title.as_str()) {
+            if !titles.contains(&title) {
+                titles.push(title);
+            }
+        }
+        titles.join("; ")
     }
 
     /// The verdict, or that nothing could be run.
@@ -460,7 +491,11 @@ fn tried(
                 });
             }
         }
-        all.retain(|one| one.published.standing.is_judged());
+        all.retain(|one| match one.published.standing {
+            // By this reading; a row that follows as it stands isn't run otherwise.
+            Standing::Follows(_) => value.follows.is_some(),
+            _ => one.published.standing.is_judged(),
+        });
         choice.tried.push(TriedResult { name: value.name.clone(), measures: all, failed });
     }
     // What counts: the position of a value, and the name of a row.
@@ -487,10 +522,14 @@ fn tried(
             }
             let name = name(prefix, &plan.choice.read(value, &measure.published)?);
             let one = tried.measures.iter().find(|one| one.name == name)?;
+            if matches!(one.published.standing, Standing::Follows(_)) {
+                // By this reading no run could have told anything else.
+                return None;
+            }
             // What can't tell anything by itself contradicts nothing, and values may contradict each
             // other.
             let told = match before {
-                Verdict::Unresolved => one.telling(),
+                Verdict::Unresolved => one.of_itself(),
                 _ => one.weight(),
             };
             let verdict = match told? {
@@ -543,14 +582,16 @@ fn tried(
         );
     }
     for (position, (value, tried)) in plan.choice.tried.iter().zip(&mut choice.tried).enumerate() {
-        // Of other runs that are also read otherwise the table has what counts.
+        // Of other runs that are also read otherwise the table has what counts, and what comes out
+        // otherwise.
         let both = value.is_other_runs() && value.is_other_reading();
         if both {
             // It stands once already, under the runs.
             tried.failed.clear();
         }
         tried.measures.retain(|one| {
-            let counts = !both || counted.contains(&(position, one.name.clone()));
+            let counts =
+                !both || one.is_otherwise() || counted.contains(&(position, one.name.clone()));
             counts && !one.is_untouched()
         });
     }
@@ -605,7 +646,11 @@ fn judged(
         |metrics| RunResult::judged(origin.clone(), metrics, Some(&panel.baseline), published);
     let all: Vec<RunResult> = repetitions.map(one).collect();
     // A point has one repetition at least.
-    RunResult::mean_of(&all).unwrap_or_else(|| one(Vec::new()))
+    let mut result = RunResult::mean_of(&all).unwrap_or_else(|| one(Vec::new()));
+    if panel.figure.one_draw {
+        result.expect_one_more(all.len());
+    }
+    result
 }
 
 fn metrics_of(measured: &Measured) -> Vec<(String, Metrics)> {
@@ -674,6 +719,9 @@ fn told(result: &RunResult, published: &[Published], prefix: &str, one_run: bool
                 compared(published, ours).name()
             ),
             Standing::Open if ours.equal_runs => "both runs are equal".to_owned(),
+            Standing::Open if compared(published, ours) == Verdict::NoInformation => {
+                "both are equal, as far as is shown".to_owned()
+            }
             Standing::Open => String::new(),
         };
         let lacks = matches!(published.standing, Standing::Lacks(_));

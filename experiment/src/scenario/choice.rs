@@ -73,8 +73,9 @@ fn read_tried(value: &Value<'_>, names: &Names<'_>) -> Read<Tried> {
                 "and another reading of the same runs exclude each other; make two values of them";
             return Err(table.error(what));
         }
+        let follows = fields.optional("follows_from", said)?;
         fields.done()?;
-        return Ok(Tried { name, set: Vec::new(), metric, against });
+        return Ok(Tried { name, set: Vec::new(), metric, against, follows });
     }
     let table = fields.need("set", "{ \"workload.spread\" = \"1 ms\" }")?;
     let mut set = Vec::new();
@@ -95,7 +96,7 @@ fn read_tried(value: &Value<'_>, names: &Names<'_>) -> Read<Tried> {
         return Err(table.error(format_args!("write 1 to {MOST} settings")));
     }
     fields.done()?;
-    Ok(Tried { name, set, metric, against })
+    Ok(Tried { name, set, metric, against, follows: None })
 }
 
 /// What a choice may name.

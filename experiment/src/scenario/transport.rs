@@ -29,7 +29,7 @@ const LENGTHS: &[(&str, Lengths)] = &[
     ("bimodal", Lengths::Bimodal),
     ("web", Lengths::Web),
     ("web-shortest", Lengths::WebShortest),
-    ("web-longest", Lengths::WebLongest),
+    ("web-longer", Lengths::WebLonger),
     ("alternating", Lengths::Alternating),
 ];
 

@@ -54,6 +54,8 @@ enum Recipe {
     Swim {
         file: PathBuf,
         sample: Sample,
+        /// The jobs among which the trace's octets are divided instead.
+        drawn: Option<Shuffle>,
     },
     Coflow {
         file: PathBuf,
@@ -368,8 +370,9 @@ impl Part {
             Recipe::Datagrams(datagrams) => return Ok(Source::Datagrams(*datagrams)),
             Recipe::Jobs(jobs) => jobs.clone(),
             Recipe::Shuffle(shuffle) => shuffle.jobs(hosts, seed)?,
-            Recipe::Swim { file, sample } => {
-                sample.take(swim::Reader::open(file)?, hosts, seed)?.jobs
+            Recipe::Swim { file, sample, drawn } => {
+                let drafts = sampled(file, sample, drawn.as_ref(), hosts.len(), seed)?;
+                sample.tasks.place(&drafts, hosts, seed)?
             }
             Recipe::Coflow { file, split } => {
                 let halves = hosts.split_at(hosts.len() / 2);
@@ -408,13 +411,34 @@ impl Part {
     fn drafts(&self, seed: u64) -> Result<Option<(Vec<Draft>, Tasks)>, Error> {
         Ok(match &self.recipe {
             Recipe::Shuffle(shuffle) => Some((shuffle.drafts(seed)?, shuffle.tasks)),
-            Recipe::Swim { file, sample } => {
-                let drafted = sample.drafts(swim::Reader::open(file)?, self.hosts.len())?;
-                Some((drafted.drafts, sample.tasks))
+            Recipe::Swim { file, sample, drawn } => {
+                let drafts = sampled(file, sample, drawn.as_ref(), self.hosts.len(), seed)?;
+                Some((drafts, sample.tasks))
             }
             _ => None,
         })
     }
+}
+
+/// The jobs of a trace's sample for a cluster of so many `nodes`; where others are `drawn`, these arrive when those do,
+/// and move as many octets together.
+fn sampled(
+    file: &Path,
+    sample: &Sample,
+    drawn: Option<&Shuffle>,
+    nodes: usize,
+    seed: u64,
+) -> Result<Vec<Draft>, Error> {
+    let mut drafts = sample.drafts(swim::Reader::open(file)?, nodes)?.drafts;
+    if let Some(drawn) = drawn {
+        let octets: Bytes = drafts.iter().map(|draft| draft.shuffle).sum();
+        let mean = octets.get() / u64::from(drawn.jobs.max(1));
+        let drawn = Shuffle { mean_bytes: Bytes::new(mean.max(1)), ..*drawn };
+        for (own, drawn) in drafts.iter_mut().zip(drawn.drafts(seed)?) {
+            *own = Draft { arrival: own.arrival, ..drawn };
+        }
+    }
+    Ok(drafts)
 }
 
 #[derive(Clone, Copy)]
@@ -578,10 +602,12 @@ fn shuffle(
         sample: trace.or("sample", 0, |v| v.integer(0..=u32::MAX))?,
         tasks,
     };
+    let is_drawn = trace.or("sizes", false, |v| v.choice(&[("own", false), ("drawn", true)]))?;
     sites.append(&mut trace.sites());
     trace.done()?;
+    let drawn = is_drawn.then(|| Shuffle { jobs: sample.jobs, ..generated });
     Ok(match file {
-        Some(file) => Recipe::Swim { file, sample },
+        Some(file) => Recipe::Swim { file, sample, drawn },
         None => Recipe::Shuffle(generated),
     })
 }
@@ -685,4 +711,38 @@ fn incast(fields: &mut Fields<'_>, names: &Names<'_>, ends: bool) -> Read<Recipe
 
 fn positive(value: &Value<'_>) -> Read<f64> {
     value.number(1e-6..=1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use units::Time;
+
+    use super::*;
+
+    #[test]
+    fn jobs_drawn_for_a_trace_have_its_times_and_its_octets() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let file = folder.path().join("trace.tsv");
+        let lines = "a\t3\t0\t9\t20000\t9\nb\t7\t4\t9\t30000\t9\nc\t60\t53\t9\t50000\t9\n";
+        fs::write(&file, lines).unwrap();
+        let tasks = Tasks::for_nodes(6);
+        let sample = Sample { trace_nodes: 6, jobs: 3, sample: 0, tasks };
+        let (mean_bytes, mean_gap) = (Bytes::new(7), Span::from_secs(1));
+        let drawn = Shuffle { jobs: 3, mean_bytes, spread: 5.0, mean_gap, tasks };
+        let [own, other] =
+            [None, Some(&drawn)].map(|drawn| sampled(&file, &sample, drawn, 6, 1).unwrap());
+        let sizes = |drafts: &[Draft]| -> Vec<u64> {
+            drafts.iter().map(|draft| draft.shuffle.get()).collect()
+        };
+        assert_eq!(sizes(&own), [20_000, 30_000, 50_000]);
+        assert_ne!(sizes(&own), sizes(&other));
+        // A third of it is no whole number.
+        assert_eq!(sizes(&other).iter().sum::<u64>(), 3 * (100_000 / 3));
+        for drafts in [&own, &other] {
+            let arrivals: Vec<_> = drafts.iter().map(|d| d.arrival.since(Time::ZERO)).collect();
+            assert_eq!(arrivals, [0, 4, 57].map(Span::from_secs));
+        }
+    }
 }

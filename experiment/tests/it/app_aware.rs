@@ -11,7 +11,10 @@ fn throughput(placement: usize, policy: &str, changes: &[String]) -> f64 {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/app-aware/figure-2.toml");
     let figure = &Scenario::load(&path, &[]).unwrap().figures[0];
     let mut overrides: Vec<Override> = figure.overrides(&figure.over[placement], 1);
-    overrides.push("until=60 s".parse().unwrap());
+    // A search under meters would take other rates.
+    for change in ["until=60 s", "control.enforcement=pacing"] {
+        overrides.push(change.parse().unwrap());
+    }
     overrides.extend(changes.iter().map(|change| change.parse::<Override>().unwrap()));
     let prepared = Prepared::new(Scenario::load(&path, &overrides).unwrap()).unwrap();
     let labels = [policy.to_owned()];

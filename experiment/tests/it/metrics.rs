@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::by_hand::*;
 use engine::{FlowRecord, Outcome, QueueRecord};
-use model::{JobClass, Topology, build};
+use model::{JobClass, NodeId, Topology, build};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_experiment::Verdict;
@@ -57,6 +57,8 @@ fn every_metric_by_hand() {
         ("fct_slotted_mean_ratio", 2.0),
         // Of 1/2, 1/3 and 1/2.
         ("flow_rate_jain_ratio", (16.0 / 9.0) / (3.0 * 22.0 / 36.0)),
+        // Flows of one pair alone have ended.
+        ("pair_rate_jain_ratio", 1.0),
         // One host has sent 10 MB and another 1 MB: 11² / (2 · (100 + 1)).
         ("sender_throughput_jain_ratio", 121.0 / 202.0),
         ("network_latency_mean_s", 0.003),
@@ -163,6 +165,17 @@ fn every_metric_by_hand() {
     let all = expected.into_iter().chain(placed).chain(by_length);
     let tested: BTreeSet<_> = all.map(|(name, _)| name).collect();
     assert_eq!(tested, names().collect(), "every metric is tested here");
+}
+
+/// h0 sends one flow until 2 s and one from 1 s to 12 s, of 1 s and 5 s alone: 6 s in 12. h2 sends one of 1 s in 3 s.
+#[test]
+fn a_pair_is_as_fast_as_its_flows_while_one_of_them_is_under_way() {
+    let mut run = by_hand();
+    run.flows[1].src = NodeId(3);
+    run.flows[2].start = ms(1_000);
+    let jain = measure(&three_hosts(), &run, None)["pair_rate_jain_ratio"];
+    // (1/2 + 1/3)² / (2 · (1/4 + 1/9))
+    assert!((jain - 25.0 / 26.0).abs() < 1e-9, "{jain}");
 }
 
 #[test]

@@ -216,10 +216,16 @@ fn an_order_without_a_size_has_a_direction_at_best() {
         (Claim::Less, 0.5, 0.6, Verdict::Unresolved),
         (Claim::Less, 0.5, 0.5, Verdict::Differs),
         (Claim::Less, 0.5, 0.4, Verdict::Differs),
-        (Claim::Less, 0.0, 0.0, Verdict::Differs),
         (Claim::More, 0.5, 0.4, Verdict::DirectionHolds),
         (Claim::More, 0.069, 0.098, Verdict::Unresolved),
-        (Claim::More, 0.0, 0.0, Verdict::Differs),
+        // What shows as 0.0 % with its whole interval puts nobody ahead.
+        (Claim::Less, 0.0, 0.0, Verdict::NoInformation),
+        (Claim::More, 0.0, 0.0, Verdict::NoInformation),
+        (Claim::Less, -0.000_2, 0.000_1, Verdict::NoInformation),
+        (Claim::Less, 0.000_2, 0.000_1, Verdict::NoInformation),
+        (Claim::Less, -0.000_6, 0.000_05, Verdict::DirectionHolds),
+        (Claim::Less, 0.000_6, 0.000_05, Verdict::Differs),
+        (Claim::Less, 0.000_1, 0.000_6, Verdict::Unresolved),
     ] {
         assert_eq!(verdict(&order(claim), mean, half), expected, "{claim:?}, {mean} ± {half}");
     }
@@ -236,6 +242,7 @@ fn much_takes_what_our_rule_says() {
         // What excludes much of it differs, whatever it says of a little.
         (Claim::Less, 0.1, -0.05, 0.04, Verdict::Differs),
         (Claim::Less, 0.1, 0.002, 0.006, Verdict::Differs),
+        (Claim::Less, 0.1, 0.0, 0.0, Verdict::Differs),
         (Claim::More, 0.5, 0.49, 0.001, Verdict::Differs),
         (Claim::More, 0.5, 0.51, 0.001, Verdict::DirectionHolds),
     ] {

@@ -10,7 +10,7 @@ use watermaster_experiment::reproduce::{
     FigureResult, Measured, Plan, PointPlan, PolicyMeasured, Reproduction, Selection,
 };
 
-use crate::reproduce::{AXIS, BASE, Desk, OPEN};
+use crate::reproduce::{AXIS, BASE, CURVES, Desk, OPEN};
 
 /// What each run gives, by its position in a plan.
 type Results = Vec<Result<Measured, String>>;
@@ -50,10 +50,10 @@ fn scenario(figure: &str) -> String {
     format!("name = \"axis\"\ntitle = \"t\"\n{BASE}{figure}")
 }
 
-/// The figure when three runs that stand take `stands`, those of 101 KB `as_much`, and those of 10 KB `less`.
+/// The figure when the runs that stand take `stands`, those of 101 KB `as_much`, and those of 10 KB `less`.
 /// Published are 8.5 ms ± 1 ms.
-fn open(stands: [f64; 3], as_much: [f64; 3], less: [f64; 3]) -> FigureResult {
-    let axis = AXIS.replace("seeds = 2", "seeds = 3");
+fn open<const N: usize>(stands: [f64; N], as_much: [f64; 3], less: [f64; 3]) -> FigureResult {
+    let axis = AXIS.replace("seeds = 2", &format!("seeds = {N}"));
     let (plan, mut results) = plan(&scenario(&format!("{axis}{OPEN}")));
     let panel = &plan.figures[0].panels[0];
     put(&mut results, &panel.points, &stands, None);
@@ -74,6 +74,94 @@ fn values_that_contradict_each_other_leave_open_what_by_itself_cannot_be_told() 
     let figure = open(wide, [0.003, 0.0031, 0.0029], [0.002, 0.0021, 0.0019]);
     let one = &figure.measures[0];
     assert_eq!((one.verdict, one.as_chosen), (Verdict::Unresolved, None), "{}", one.because);
+}
+
+/// With all six seeds what stands can't tell; with the first three, which values are tried with, it differs.
+#[test]
+fn what_stands_on_the_same_seeds_decides_also_where_all_its_seeds_cannot_tell() {
+    let (early, late) = ([0.002, 0.0021, 0.0019], [0.015, 0.0151, 0.0149]);
+    let all = [early[0], early[1], early[2], late[0], late[1], late[2]];
+    let agrees = [0.0085, 0.0086, 0.0085];
+    let figure = open(all, agrees, [0.003, 0.0031, 0.0029]);
+    let one = &figure.measures[0];
+    // What differs as what stands does there is of these seeds.
+    assert_eq!((one.verdict, one.as_chosen), (Verdict::Unresolved, None), "{}", one.because);
+    assert!(one.because.ends_with("otherwise as much: holds"), "{}", one.because);
+}
+
+/// Published are 8.5 ms ± 1 ms; the whole takes as long whatever is run.
+#[test]
+fn a_reading_that_no_run_can_contradict_counts_for_nothing() {
+    let choice = |follows: &str| {
+        format!(
+            "[[choice]]\nabout = \"of what times are\"\nstands = \"a flow\"\nrule = \"plainest\"\n\
+             why = \"it is short\"\n\
+             tried = [{{ name = \"all\", metric = {{ fct_mean_s = \"makespan_s\" }}{follows} }}]\n"
+        )
+    };
+    for (follows, verdict, shown) in [
+        ("", Verdict::Undetermined, Verdict::Holds),
+        (", follows_from = \"what is sent\"", Verdict::Differs, Verdict::NoInformation),
+    ] {
+        let (plan, mut results) = plan(&scenario(&format!("{AXIS}{}", choice(follows))));
+        put(&mut results, &plan.figures[0].panels[0].points, &[0.03, 0.0301], Some(0.0085));
+        let figure = Reproduction::new(&plan, &results, false).figures.remove(0);
+        assert_eq!(figure.measures[0].verdict, verdict, "{}", figure.measures[0].because);
+        let tried = &figure.choices[0].tried[0].measures[0];
+        assert_eq!((tried.name.as_str(), tried.verdict), ("tcp makespan_s at 1", shown));
+    }
+}
+
+#[test]
+fn a_figure_of_several_scenarios_has_the_titles_of_all() {
+    let desk = Desk::new();
+    desk.scenario("axis", AXIS);
+    desk.scenario("curves", &CURVES.replace("\"9\"", "\"10\""));
+    let plan = desk.plan(&Selection::default());
+    let results = vec![Err("not run".to_owned()); plan.units.len()];
+    let page = Reproduction::new(&plan, &results, false).text_markdown("text", "");
+    let heading = page.lines().find(|line| line.starts_with("## text 10: ")).unwrap();
+    assert!(heading.contains("axis") && heading.contains("; curves"), "{heading}");
+}
+
+#[test]
+fn where_a_text_shows_one_draw_intervals_are_of_one_more() {
+    let judged = |one: &str| {
+        let axis = AXIS.replace("seeds = 2\n", &format!("seeds = 3\n{one}"));
+        let (plan, mut results) = plan(&scenario(&axis));
+        put(&mut results, &plan.figures[0].panels[0].points, &[0.0082, 0.0085, 0.0088], None);
+        let figure = Reproduction::new(&plan, &results, false).figures.remove(0);
+        let one = &figure.measures[0];
+        (one.verdict, one.interval.unwrap(), figure.notes.contains("in which one more of ours"))
+    };
+    let (of_the_mean, half, told) = judged("");
+    assert_eq!((of_the_mean, told), (Verdict::Holds, false));
+    let (of_one, wider, told) = judged("one_draw = true\n");
+    assert_eq!((of_one, told), (Verdict::Unresolved, true));
+    // √(1 + 1/3) over √(1/3).
+    assert!((wider / half - 2.0).abs() < 1e-9, "{half}, {wider}");
+}
+
+/// Published are 8.5 ms ± 1 ms, of a flow or of the whole, which take as long.
+#[test]
+fn other_runs_read_otherwise_are_shown_where_they_come_out_otherwise() {
+    let reading = "[[choice]]\nabout = \"of what times are\"\nstands = \"a flow\"\nrule = \"plainest\"\n\
+                   why = \"it is short\"\n\
+                   tried = [{ name = \"all\", metric = { fct_mean_s = \"makespan_s\" } }]\n";
+    let axis = AXIS.replace("seeds = 2", "seeds = 3");
+    let (plan, mut results) = plan(&scenario(&format!("{axis}{OPEN}{reading}")));
+    let panel = &plan.figures[0].panels[0];
+    put(&mut results, &panel.points, &[0.0085, 0.0086, 0.0085], None);
+    put(&mut results, &panel.choices[0].tried[0], &[0.0086, 0.0085, 0.0084], None);
+    put(&mut results, &panel.choices[0].tried[2], &[0.004, 0.009, 0.006], None);
+    let figure = Reproduction::new(&plan, &results, false).figures.remove(0);
+    assert_eq!(figure.measures[0].verdict, Verdict::Holds, "what can't tell decides nothing");
+    let rows = |value: usize| -> Vec<(&str, Verdict)> {
+        let tried = figure.choices[0].tried[value].measures.iter();
+        tried.map(|one| (one.name.as_str(), one.verdict)).collect()
+    };
+    assert_eq!(rows(1), [], "as what stands");
+    assert_eq!(rows(3), [("tcp makespan_s at 1", Verdict::Unresolved)]);
 }
 
 #[test]

@@ -129,7 +129,7 @@ await test("live: only who has the key reads, by this address and from no other 
   assert.equal(answer.headers["access-control-allow-origin"], undefined);
 });
 
-const file = scenario(into, "phurti/figure-6-1-and-6-2.toml");
+const file = scenario(into, "phurti/figure-6-2.toml");
 
 await test("scenario: the slider moves through time, and policies can be compared", async () => {
   const page = await open(file);

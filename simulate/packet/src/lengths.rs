@@ -15,8 +15,8 @@ pub enum Lengths {
     Web,
     /// As `Web`, with the least mean that the text allows: half 40 octets, 35 % 150.
     WebShortest,
-    /// As `Web`, with the greatest: half 150 octets, 15 % full, and 35 % an octet less, which are full here.
-    WebLongest,
+    /// As `Web`, with every length above the median up to a full packet's equally likely.
+    WebLonger,
     /// Full and 40 octets in turn: the text's adversary of timeslots.
     Alternating,
 }
@@ -42,17 +42,17 @@ impl Lengths {
         let length = match self {
             Self::Full => full,
             Self::Bimodal if below(40) => Self::SHORTEST,
-            Self::Web if below(50) => between(Self::SHORTEST, Self::MEDIAN, 0, 50),
+            Self::Web | Self::WebLonger if below(50) => {
+                between(Self::SHORTEST, Self::MEDIAN, 0, 50)
+            }
             Self::Web if below(85) => between(Self::MEDIAN, Self::LONG, 50, 85),
             Self::Alternating if number % 2 == 1 => Self::SHORTEST,
             Self::WebShortest if below(50) => Self::SHORTEST,
             Self::WebShortest if below(85) => Self::MEDIAN,
-            Self::WebLongest if below(50) => Self::MEDIAN,
-            Self::Bimodal
-            | Self::Web
-            | Self::WebShortest
-            | Self::WebLongest
-            | Self::Alternating => full,
+            Self::WebLonger if below(85) => between(Self::MEDIAN, full.max(Self::MEDIAN), 50, 85),
+            Self::Bimodal | Self::Web | Self::WebShortest | Self::WebLonger | Self::Alternating => {
+                full
+            }
         };
         length.min(full)
     }

@@ -6,7 +6,7 @@ use crate::desk::{big_switch, host, tell};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome};
 use model::{Directive, Directives, LEAST_RATE, Measured, Network, NodeId};
 use proptest::prelude::*;
-use units::{Bytes, Rate, Time};
+use units::{Bytes, Rate, Span, Time};
 use watermaster_policy::renormalise::{Offer, Renormaliser};
 use watermaster_policy::{Parameters, Policy, Share, by_name};
 
@@ -172,6 +172,65 @@ fn asy_leaves_what_it_may_not_use() {
         let told = told(&mut *policy, &network, queued(pairs - 1));
         let total: u64 = told.iter().map(|(_, bps)| bps).sum();
         assert!((880 * MBIT..=900 * MBIT).contains(&total), "{total} for {pairs}");
+    }
+}
+
+/// Two in turn have a link in proportion to what they offered over the period, which is at most their link; one
+/// alone has the whole link; and who is done offers nothing.
+#[test]
+fn asy_weighs_what_joined_over_the_period() {
+    let network = big_switch(4, Rate::from_mbps(1000));
+    let period = Span::from_millis(1);
+    let mut policy = by_name("asy", &Parameters::default().with("period", period)).unwrap();
+    let [one, two, sink] = [0, 1, 2].map(|number| host(&network, number));
+    let queued = |src, octets| {
+        let bytes = Bytes::new(octets);
+        Measured::Queued { src, dst: sink, packets: 1, bytes }
+    };
+    let of =
+        |told: &[(NodeId, u64)], src: NodeId| told.iter().find(|(own, _)| *own == src).unwrap().1;
+    let is = |bps: u64, mbps: u64| bps <= mbps * MBIT && bps >= (mbps - mbps / 16) * MBIT;
+    // 80 Mbit/s over a millisecond, and nobody else.
+    let alone = told(&mut *policy, &network, queued(one, 10_000));
+    assert!(is(of(&alone, one), 1000), "{alone:?}");
+    let both = told(&mut *policy, &network, queued(two, 30_000));
+    assert!(is(of(&both, one), 250) && is(of(&both, two), 750), "{both:?}");
+    // What joins counts with what did before: 40,000 to 30,000.
+    let more = told(&mut *policy, &network, queued(one, 30_000));
+    assert!(is(of(&more, one), 572) && is(of(&more, two), 429), "{more:?}");
+    // More than the link carries in the period counts as much as that carries, 125,000: nine times the second.
+    told(&mut *policy, &network, Measured::Drained { src: two, dst: sink });
+    told(&mut *policy, &network, queued(one, 10_000_000));
+    let capped = told(&mut *policy, &network, queued(two, 13_889));
+    assert!(is(of(&capped, one), 900) && is(of(&capped, two), 100), "{capped:?}");
+}
+
+proptest! {
+    /// Where what is left is given too no capacity is exceeded either, and no pair has less than otherwise.
+    #[test]
+    fn what_is_left_is_given_within_the_capacities(
+        capacities in prop::collection::vec(1..100u64, 12),
+        entries in prop::collection::btree_map((0..6u32, 0..6u32), 1..200u64, 1..30),
+    ) {
+        let rate = |tens: &u64| Rate::from_bps(tens * 10_000_019);
+        let sources: Vec<Rate> = capacities[..6].iter().map(rate).collect();
+        let destinations: Vec<Rate> = capacities[6..].iter().map(rate).collect();
+        let offers: Vec<Offer> = entries.iter()
+            .map(|(&(src, dst), tens)| Offer { src, dst, rate: Rate::from_bps(tens * 1_000_003) })
+            .collect();
+        let mut rates = Vec::new();
+        Renormaliser::filling().solve(&sources, &destinations, &offers, &mut rates);
+        let sum = |side: usize, line: u32| -> u64 {
+            let own = offers.iter().zip(&rates).filter(|(o, _)| [o.src, o.dst][side] == line);
+            own.map(|(_, rate)| rate.as_bps()).sum()
+        };
+        for (line, (source, destination)) in (0..).zip(sources.iter().zip(&destinations)) {
+            prop_assert!(sum(0, line) <= source.as_bps());
+            prop_assert!(sum(1, line) <= destination.as_bps());
+        }
+        for (rate, least) in rates.iter().zip(solve(&sources, &destinations, &offers)) {
+            prop_assert!(rate.as_bps() >= least);
+        }
     }
 }
 
