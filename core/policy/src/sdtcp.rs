@@ -39,24 +39,21 @@ pub(crate) const LOW: Parameter = Parameter::new(
     PACKETS,
     Value::Integer(30),
     "packets in a port's queue at which it is congested (L)",
-)
-.published("section 5.1");
+);
 
 pub(crate) const MEDIUM: Parameter = Parameter::new(
     "medium",
     PACKETS,
     Value::Integer(60),
     "packets at which it is congested more severely (M)",
-)
-.published("section 5.1");
+);
 
 pub(crate) const HIGH: Parameter = Parameter::new(
     "high",
     PACKETS,
     Value::Integer(85),
     "packets at which it is congested most severely (H); live at most 4095",
-)
-.published("section 5.1");
+);
 
 const RECOVERY: Parameter = Parameter::new(
     "recovery",
@@ -167,9 +164,9 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     summary: "when a switch queue fills, background flows get smaller windows",
     source: "SDTCP, section 3",
     parameters: &[
-        LOW,
-        MEDIUM,
-        HIGH,
+        LOW.published("section 5.1"),
+        MEDIUM.published("section 5.1"),
+        HIGH.published("section 5.1"),
         RECOVERY,
         BACKGROUND_SIZE,
         BACKGROUND_AGE,
