@@ -41,6 +41,7 @@ use settings::Settings;
 const LINE: usize = 64 << 20;
 /// How long one that ends waits for the controller to hear so.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// A controller that says nothing, or takes nothing, for so long is taken for dead.
 const SILENCE: Duration = duration(protocol::agent::SILENCE);
 /// Why a connection ends where nothing is left to do.
 const GONE: &str = "something that is governed is gone";
