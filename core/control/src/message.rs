@@ -6,7 +6,7 @@ use core::fmt;
 
 use openflow::Closed;
 use protocol::agent::{Commands, Report};
-use protocol::application::{Declaration, Outcome, RefusedDeclaration};
+use protocol::application::{Declaration, Outcome, Problem, RefusedDeclaration};
 use protocol::operator::Act;
 
 /// A connection between the controller and a switch or an agent, numbered by the controller's owner.
@@ -184,6 +184,21 @@ pub fn note(outcome: &mut Outcome, index: u64, became: Result<(), Refusal>) -> b
             outcome.refused.push(RefusedDeclaration { index, field, reason, later });
         }
     }
+    true
+}
+
+/// The same of a declaration that can't be read: the `problem` is told, unless the application is refused first.
+pub fn note_unreadable(
+    outcome: &mut Outcome,
+    index: u64,
+    problem: Problem,
+    refused: Option<Refusal>,
+) -> bool {
+    if let Some(refusal) = refused {
+        return note(outcome, index, Err(refusal));
+    }
+    let Problem { field, reason } = problem;
+    outcome.refused.push(RefusedDeclaration { index, field, reason, later: false });
     true
 }
 

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use control::{Answers, ChannelId, Closing, ConfigError, Controller, Input, Output, Refusal};
 use policy::Parameters;
 use protocol::agent::{self, Report};
-use protocol::application::{Declaration, Outcome, Problem, RefusedDeclaration};
+use protocol::application::{Declaration, Outcome, Problem};
 use protocol::operator::Act;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use units::{Span, Time};
@@ -319,8 +319,8 @@ impl Owner {
         }
         self.tell_followers();
         for asked in self.ordered.drain(..) {
-            // Likewise.
-            let _ = asked.send(Ok(self.controller.at(Time::ZERO).orders()));
+            // Who asked may have gone; what was ordered stands.
+            let _ = asked.send(Ok(self.controller.at(self.clock.now()).orders()));
         }
         for (asked, start, answer) in self.answers.drain(..) {
             self.measures.declared(start.elapsed());
@@ -409,16 +409,9 @@ impl Owner {
                     let refusal = self.input(now, input);
                     control::note(&mut outcome, index, refusal.map_or(Ok(()), Err))
                 }
-                Err(Problem { field, reason }) => {
-                    match self.input(now, Input::Unreadable(application)) {
-                        Some(refusal) => control::note(&mut outcome, index, Err(refusal)),
-                        None => {
-                            let later = false;
-                            let refused = RefusedDeclaration { index, field, reason, later };
-                            outcome.refused.push(refused);
-                            true
-                        }
-                    }
+                Err(problem) => {
+                    let refusal = self.input(now, Input::Unreadable(application));
+                    control::note_unreadable(&mut outcome, index, problem, refusal)
                 }
             };
             if !goes_on {
