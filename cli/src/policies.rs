@@ -223,8 +223,8 @@ fn value_in_json(value: &policy::Value) -> Value {
 fn markdown() -> String {
     let mut text = String::from(
         "# Policies\n\n\
-         For users and operators. What `watermaster policies` says of each, in one page: `watermaster policies --markdown` prints\n\
-         it. A policy stands in a scenario as `[[policy]]` ([scenarios.md](scenarios.md)), in the configuration of a controller as\n\
+         For users. What `watermaster policies` says of each, in one page: `watermaster policies --markdown` prints it.\n\
+         A policy stands in a scenario as `[[policy]]` ([scenarios.md](scenarios.md)), in the configuration of a controller as\n\
          `[policy]` ([operating.md](operating.md)), with the same keys. How to add one: [adding-a-policy.md](adding-a-policy.md).\n\n\
          | policy | what it does | source | live |\n|---|---|---|---|\n",
     );

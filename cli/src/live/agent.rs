@@ -14,7 +14,7 @@ use crate::failure::Failure;
 #[derive(Args)]
 #[command(after_help = "Example:\n  watermaster agent --config /etc/watermaster/agent.toml")]
 pub(crate) struct Agent {
-    /// The configuration; docs/operating.md explains its keys
+    /// The configuration; docs/configuration.md explains its keys
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 

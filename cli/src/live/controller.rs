@@ -24,7 +24,7 @@ use ::controller::journal::{Journal, Noting};
     after_help = "Example:\n  watermaster controller --config /etc/watermaster/controller.toml"
 )]
 pub(crate) struct Controller {
-    /// The configuration; docs/operating.md explains its keys
+    /// The configuration; docs/configuration.md explains its keys
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 

@@ -150,8 +150,103 @@ fn former(status: &Value, agent: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use control::{AgentStatus, ApplicationStatus, FormerAgentStatus, LinkStatus, SwitchStatus};
+    use protocol::operator::{Act, Order};
     use serde_json::json;
+    use units::{Rate, Time};
+
+    use super::*;
+
+    /// Fields are read by their names: one that is called otherwise in the types compiles, and shows nothing.
+    #[test]
+    fn what_is_shown_is_read_by_the_names_that_the_types_have() {
+        let second = |s: u64| Time::from_nanos(s * 1_000_000_000);
+        let status = control::Status {
+            epoch: 11,
+            now_ns: second(30),
+            policy: "smsf".to_owned(),
+            enforcement: "meters",
+            switches: vec![SwitchStatus {
+                name: "leaf".to_owned(),
+                datapath_id: Some(0x21),
+                connected: true,
+                settled: true,
+                entries: 31,
+                meters: 32,
+            }],
+            agents: vec![AgentStatus {
+                identity: "here".to_owned(),
+                hosts: vec!["h1".to_owned()],
+                paced: 41,
+                unseen: 42,
+                unconfirmed: 43,
+                ..AgentStatus::default()
+            }],
+            former_agents: vec![FormerAgentStatus {
+                identity: "gone".to_owned(),
+                hosts: vec!["h2".to_owned()],
+                since_ns: second(28),
+                left: false,
+                may_stand: 51,
+                until_ns: Some(second(36)),
+            }],
+            applications: vec![ApplicationStatus {
+                name: "mr".to_owned(),
+                connected: true,
+                jobs: 71,
+                flows: 72,
+                refused: 73,
+                contradicted: 74,
+                ..ApplicationStatus::default()
+            }],
+            links: vec![LinkStatus {
+                from: "a".to_owned(),
+                to: "b".to_owned(),
+                capacity_bps: Rate::from_bps(601),
+                up: true,
+                flows: 61,
+                limited_bps: Rate::from_bps(602),
+                enforced_bps: Rate::from_bps(603),
+                measured_bps: Some(Rate::from_bps(604)),
+                ..LinkStatus::default()
+            }],
+            orders: vec![Act {
+                at_s: 0,
+                by: "me".to_owned(),
+                order: Order::Freeze { reason: Some("storage".to_owned()) },
+            }],
+            problems: vec!["a problem".to_owned()],
+            ..control::Status::default()
+        };
+        let shown = page(&serde_json::to_value(status).unwrap());
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let lines: Vec<String> = shown.lines().map(words).collect();
+        for wanted in [
+            "controller - epoch 11 policy smsf by meters recorder -",
+            "problem: a problem",
+            "freeze everything me",
+            "leaf 0x21 up settled 31 32",
+            "here h1 41 42 43",
+            "gone h2 2 s 51 limits may stand for 6 s",
+            "mr up 71 72 73 74",
+            "a -> b 601 bit/s 61 602 bit/s 603 bit/s 604 bit/s up",
+        ] {
+            assert!(lines.iter().any(|line| line.starts_with(wanted)), "{wanted}: {shown}");
+        }
+        // What the daemon adds has types of its own.
+        let described: Value = serde_json::from_str(controller::http::OPENAPI).unwrap();
+        let schemas = &described["components"]["schemas"];
+        for (of, name) in [
+            ("ControllerStatus", "version"),
+            ("ControllerStatus", "recorder"),
+            ("ControllerStatus", "leader"),
+            ("Leader", "name"),
+            ("Leader", "address"),
+            ("Leader", "since_s"),
+        ] {
+            assert!(schemas[of]["properties"][name].is_object(), "{of} has no {name}");
+        }
+    }
 
     #[test]
     fn agents_that_are_gone_are_told_with_what_they_may_hold() {

@@ -209,18 +209,34 @@ fn note(flow: &Value) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use control::{FlowStatus, LinkStatus};
+    use protocol::Connection;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
+    use units::{Bytes, Rate};
 
     use super::*;
 
     /// What the terminal shows, line by line.
     fn shown(flows: &Value) -> String {
-        let link = json!({ "from": "h1", "to": "s1", "up": true, "capacity_bps": 1_000_000_000,
-                           "limited_bps": 0, "measured_bps": 5_000_000, "flows": 1 });
-        let status = json!({ "epoch": 3, "policy": "smsf", "links": [link] });
+        let link = LinkStatus {
+            from: "h1".to_owned(),
+            to: "s1".to_owned(),
+            up: true,
+            capacity_bps: Rate::from_mbps(1_000),
+            measured_bps: Some(Rate::from_mbps(5)),
+            flows: 1,
+            ..LinkStatus::default()
+        };
+        let status = control::Status {
+            epoch: 3,
+            policy: "smsf".to_owned(),
+            links: vec![link],
+            ..control::Status::default()
+        };
         let mut terminal = Terminal::new(TestBackend::new(120, 24)).unwrap();
-        terminal.draw(|frame| page(frame, &status, flows, None)).unwrap();
+        let draw = |frame: &mut ratatui::Frame<'_>| page(frame, &json!(status), flows, None);
+        terminal.draw(draw).unwrap();
         terminal.backend().to_string()
     }
 
@@ -231,23 +247,44 @@ mod tests {
         found.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
+    /// Fields are read by their names, so the flows are of the type that the controller answers with.
     #[test]
     fn a_flow_is_told_in_the_words_of_the_page() {
-        let flow = |name: &str, bytes: Value, intended: Value, failed: Value| {
-            json!({ "application": "mr", "job": "sort", "flow": name, "bytes": bytes, "failed": failed,
-                    "connection": { "source": "10.0.0.1:1", "destination": "10.0.0.2:2" },
-                    "intended_bps": intended, "enforced_bps": null, "measured_bps": 5_000_000,
-                    "contradicted": null })
+        let flow = FlowStatus {
+            application: "mr".to_owned(),
+            job: "sort".to_owned(),
+            flow: "1".to_owned(),
+            connection: Connection {
+                source: "10.0.0.1:1".parse().unwrap(),
+                destination: "10.0.0.2:2".parse().unwrap(),
+            },
+            carriers: Vec::new(),
+            intended_bps: Some(Rate::from_mbps(12)),
+            enforced_bps: None,
+            failed: Some("no room".to_owned()),
+            measured_bps: Some(Rate::from_mbps(5)),
+            bytes: Some(Bytes::new(8_000_000)),
+            delivered_bytes: Bytes::ZERO,
+            contradicted: None,
         };
-        let screen = shown(&json!([
-            flow("1", json!(8_000_000), json!(12_000_000), json!("no room")),
-            flow("2", Value::Null, Value::Null, Value::Null),
-        ]));
+        let second = FlowStatus {
+            flow: "2".to_owned(),
+            intended_bps: None,
+            failed: None,
+            bytes: None,
+            contradicted: Some("more was delivered".to_owned()),
+            ..flow.clone()
+        };
+        let screen = shown(&json!([flow, second]));
+        assert!(line(&screen, "policy").contains("epoch 3 policy smsf 0 switches"), "{screen}");
         assert!(line(&screen, "Connection").contains("Flow Connection Asked Given Got Note"));
         let first = line(&screen, "mr/sort/1");
-        assert!(first.contains("8.00 MB 12.0 Mbit/s 5.00 Mbit/s not enforced"), "{first}");
+        assert!(
+            first.contains("10.0.0.1:1 -> 10.0.0.2:2 8.00 MB 12.0 Mbit/s 5.00 Mbit/s not enforced"),
+            "{first}"
+        );
         let second = line(&screen, "mr/sort/2");
-        assert!(second.contains("no end no limit 5.00 Mbit/s"), "{second}");
+        assert!(second.contains("no end no limit 5.00 Mbit/s contradicted"), "{second}");
         assert!(line(&screen, "h1 -> s1").contains("1.00 Gbit/s - 5.00 Mbit/s 1"));
         let page = include_str!("../../../page/web/src/main.ts");
         for word in ["Asked", "Given", "Got", "Note", "Link", "Flow", "Flows"] {

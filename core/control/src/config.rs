@@ -146,7 +146,7 @@ pub enum Enforcement {
     /// By the agent at the sending host.
     #[default]
     Pacing,
-    /// By a meter at the first switch of the path. TCP suffers from it: see `docs/control.md`.
+    /// By a meter at the first switch of the path. TCP suffers from it: see `docs/enforcement.md`.
     Meters,
 }
 

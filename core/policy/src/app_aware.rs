@@ -87,7 +87,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     needs: &[Need::StreamSamples],
     directives: &[DirectiveKind::Pace],
     is_max_min: false,
-    build: |given| Ok(Box::new(AppAware::<Last>::new(Parameters::from_given(given, false)))),
+    build: |given| Ok(Box::new(AppAware::<Last>::new(Settings::from_given(given, false)))),
 };
 
 /// What `app-aware-fast` is: five decisions a second, queues to drain within a second.
@@ -107,11 +107,11 @@ pub const FAST: Descriptor = Descriptor {
     needs: &[Need::StreamSamples],
     directives: &[DirectiveKind::Pace],
     is_max_min: false,
-    build: |given| Ok(Box::new(AppAware::<Trend>::new(Parameters::from_given(given, true)))),
+    build: |given| Ok(Box::new(AppAware::<Trend>::new(Settings::from_given(given, true)))),
 };
 
 #[derive(Clone, Copy, Debug)]
-struct Parameters {
+struct Settings {
     interval: Span,
     horizon: Span,
     rule: DivisionRule,
@@ -120,7 +120,7 @@ struct Parameters {
     segment: Bytes,
 }
 
-impl Parameters {
+impl Settings {
     fn from_given(given: &Given<'_>, is_floor_for_all: bool) -> Self {
         let interval = given.get("interval");
         Self {
@@ -141,7 +141,7 @@ impl Parameters {
 
 #[derive(Debug)]
 struct AppAware<F> {
-    parameters: Parameters,
+    settings: Settings,
     roster: Roster<()>,
     /// By number.
     flows: Vec<Stream<F>>,
@@ -178,12 +178,12 @@ struct Stream<F> {
 }
 
 impl<F: Forecast> AppAware<F> {
-    fn new(parameters: Parameters) -> Self {
+    fn new(settings: Settings) -> Self {
         Self {
-            parameters,
+            settings,
             roster: Roster::default(),
             flows: Vec::new(),
-            cross: Cross::new(parameters.interval, parameters.segment),
+            cross: Cross::new(settings.interval, settings.segment),
             solver: StreamRates::default(),
             laid_out: false,
             needs: Vec::new(),
@@ -263,7 +263,7 @@ impl<F: Forecast> AppAware<F> {
     fn sample(&mut self, now: Time, samples: &[StreamSample], measured: bool) {
         // Samples mostly come in the order of the flows.
         let mut at = 0;
-        let patience = self.parameters.interval * 2;
+        let patience = self.settings.interval * 2;
         for sample in samples {
             if self.flows.get(at).is_none_or(|flow| flow.id != sample.flow) {
                 match self.position(sample.flow) {
@@ -286,7 +286,7 @@ impl<F: Forecast> AppAware<F> {
                 self.laid_out = false;
             }
             if self.next.is_none() {
-                self.next = Some(now + self.parameters.interval);
+                self.next = Some(now + self.settings.interval);
             }
         }
     }
@@ -306,22 +306,22 @@ impl<F: Forecast> AppAware<F> {
             self.lay_out(network);
         }
         self.needs.clear();
-        let least = self.parameters.interval / SHORT;
+        let least = self.settings.interval / SHORT;
         for flow in &mut self.flows {
             if let (Some(taken), Some(latest)) = (flow.taken, flow.latest)
                 && let Some(interval) = Interval::between(taken, latest, least)
             {
-                flow.need = flow.forecast.need(&interval, self.parameters.horizon);
+                flow.need = flow.forecast.need(&interval, self.settings.horizon);
                 flow.taken = flow.latest;
             }
             self.needs.push(flow.need);
         }
         let links = network.topology().links().iter().enumerate();
         let capacities = links.map(|(number, link)| link.spec.capacity - self.cross.rate(number));
-        let rates = self.solver.solve(&self.parameters.rule, capacities, &self.needs);
+        let rates = self.solver.solve(&self.settings.rule, capacities, &self.needs);
         let limit = |rate: u64| (rate != UNLIMITED).then(|| Rate::from_bps(rate).max(LEAST_RATE));
         // All rates or none: a part of them might exceed a link together with old ones.
-        let hysteresis = self.parameters.hysteresis;
+        let hysteresis = self.settings.hysteresis;
         let pairs = || self.flows.iter().zip(rates);
         if !pairs().any(|(flow, rate)| is_news(flow.limit, limit(*rate), hysteresis)) {
             return;
@@ -349,7 +349,7 @@ impl<F: Forecast> Policy for AppAware<F> {
         match observation {
             Observation::Declared(declared) => self.declare(now, network, declared),
             Observation::Measured(Measured::Streams(samples)) => self.sample(now, samples, true),
-            Observation::Measured(Measured::Ports(counters)) if self.parameters.cross => {
+            Observation::Measured(Measured::Ports(counters)) if self.settings.cross => {
                 let links = network.topology().links();
                 // Others are left alone, and so others' traffic.
                 let streams = self.flows.iter_mut().filter(|flow| flow.latest.is_some());
@@ -376,7 +376,7 @@ impl<F: Forecast> Policy for AppAware<F> {
     }
 
     fn ports(&self) -> Option<Span> {
-        self.parameters.cross.then(|| self.cross.every())
+        self.settings.cross.then(|| self.cross.every())
     }
 
     fn decide(&mut self, now: Time, network: &Network, out: &mut Directives) {
@@ -386,7 +386,7 @@ impl<F: Forecast> Policy for AppAware<F> {
             return;
         }
         self.divide(network, out);
-        let next = now + self.parameters.interval;
+        let next = now + self.settings.interval;
         self.next = (next > now).then_some(next);
     }
 }

@@ -49,25 +49,25 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     directives: &[DirectiveKind::Pace],
     is_max_min: false,
     build: |given| {
-        let parameters = Parameters {
+        let settings = Settings {
             queues: given.get(QUEUES.name),
             first: given.get(FIRST.name),
             factor: given.get(FACTOR.name),
             pause: given.get(PAUSE.name),
         };
-        Ok(Box::new(CoflowRates::new(LeastAttained { parameters, review: None }, given)))
+        Ok(Box::new(CoflowRates::new(LeastAttained { settings, review: None }, given)))
     },
 };
 
 #[derive(Clone, Copy, Debug)]
-struct Parameters {
+struct Settings {
     queues: u32,
     first: Bytes,
     factor: u64,
     pause: Span,
 }
 
-impl Parameters {
+impl Settings {
     /// What a coflow has sent when it leaves a queue, bits.
     fn limit(&self, queue: u32) -> f64 {
         (0..queue).fold(self.first.get() as f64 * 8.0, |limit, _| limit * self.factor as f64)
@@ -76,7 +76,7 @@ impl Parameters {
 
 #[derive(Debug)]
 struct LeastAttained {
-    parameters: Parameters,
+    settings: Settings,
     /// When the next coflow sinks.
     review: Option<Time>,
 }
@@ -84,11 +84,11 @@ struct LeastAttained {
 impl Discipline for LeastAttained {
     fn divide(&mut self, now: Time, division: Division<'_, '_>) {
         let Division { jobs, links, .. } = division;
-        let Parameters { queues, .. } = self.parameters;
+        let Settings { queues, .. } = self.settings;
         let mut places: Vec<(u32, usize)> = Vec::with_capacity(jobs.len());
         for (position, job) in jobs.iter().enumerate() {
             let sent = job.sent(now);
-            let above = |queue: &u32| *queue + 1 == queues || sent < self.parameters.limit(*queue);
+            let above = |queue: &u32| *queue + 1 == queues || sent < self.settings.limit(*queue);
             places.push(((0..queues).find(above).unwrap_or(0), position));
         }
         places.sort_unstable();
@@ -114,7 +114,7 @@ impl Discipline for LeastAttained {
         }
         let sinks = places.iter().filter(|(queue, _)| queue + 1 < queues).filter_map(|place| {
             let job = &jobs[place.1];
-            let left = self.parameters.limit(place.0) - job.sent(now);
+            let left = self.settings.limit(place.0) - job.sent(now);
             let rate = job.granted();
             // A nanosecond later than computed, so that it has sunk for sure.
             (rate > 0.0)
@@ -124,7 +124,7 @@ impl Discipline for LeastAttained {
     }
 
     fn patience(&self) -> Span {
-        self.parameters.pause
+        self.settings.pause
     }
 
     fn review(&self) -> Option<Time> {

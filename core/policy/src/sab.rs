@@ -59,13 +59,13 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
             _ => None,
         };
         let segment = given.segment();
-        let parameters = Parameters { buffer_share, segment, floor_segments, prepared };
-        Ok(Box::new(Sab { parameters, connections: Connections::default(), changed: Vec::new() }))
+        let settings = Settings { buffer_share, segment, floor_segments, prepared };
+        Ok(Box::new(Sab { settings, connections: Connections::default(), changed: Vec::new() }))
     },
 };
 
 #[derive(Clone, Copy, Debug)]
-struct Parameters {
+struct Settings {
     buffer_share: Share,
     segment: Bytes,
     floor_segments: u32,
@@ -76,7 +76,7 @@ struct Parameters {
 /// The policy's state: what is open.
 #[derive(Debug)]
 struct Sab {
-    parameters: Parameters,
+    settings: Settings,
     connections: Connections,
     /// Ports to divide anew.
     changed: Vec<LinkId>,
@@ -86,7 +86,7 @@ impl Policy for Sab {
     fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         match observation {
             Observation::Measured(Measured::Opened { flow, src, dst }) => {
-                let segment = self.parameters.segment;
+                let segment = self.settings.segment;
                 let ends = (*src, *dst);
                 self.changed.extend(self.connections.open(now, network, *flow, ends, segment));
             }
@@ -97,7 +97,7 @@ impl Policy for Sab {
                 self.changed.extend(self.connections.timed(flows));
             }
             Observation::Measured(Measured::LinkState { .. }) => {
-                let segment = self.parameters.segment;
+                let segment = self.settings.segment;
                 self.changed.extend(self.connections.reroute(network, segment));
             }
             _ => {}
@@ -106,23 +106,23 @@ impl Policy for Sab {
 
     fn decide(&mut self, _: Time, network: &Network, out: &mut Directives) {
         for link in self.changed.drain(..) {
-            out.push(divide(&self.parameters, &self.connections, network, link));
+            out.push(divide(&self.settings, &self.connections, network, link));
         }
     }
 
     fn watch(&self) -> Option<Watch> {
-        let congestion = self.parameters.prepared;
+        let congestion = self.settings.prepared;
         Some(Watch { congestion, local: congestion.is_none(), ..Watch::default() })
     }
 }
 
 fn divide(
-    parameters: &Parameters,
+    settings: &Settings,
     connections: &Connections,
     network: &Network,
     link: LinkId,
 ) -> Directive {
-    let Parameters { buffer_share, segment, floor_segments, prepared } = *parameters;
+    let Settings { buffer_share, segment, floor_segments, prepared } = *settings;
     let cap = connections.port(link).map(|port| {
         let spec = network.topology().link(link).spec;
         let pipe = spec.capacity.bytes_in(port.round_trip());

@@ -39,24 +39,21 @@ pub(crate) const LOW: Parameter = Parameter::new(
     PACKETS,
     Value::Integer(30),
     "packets in a port's queue at which it is congested (L)",
-)
-.published("section 5.1");
+);
 
 pub(crate) const MEDIUM: Parameter = Parameter::new(
     "medium",
     PACKETS,
     Value::Integer(60),
     "packets at which it is congested more severely (M)",
-)
-.published("section 5.1");
+);
 
 pub(crate) const HIGH: Parameter = Parameter::new(
     "high",
     PACKETS,
     Value::Integer(85),
     "packets at which it is congested most severely (H); live at most 4095",
-)
-.published("section 5.1");
+);
 
 const RECOVERY: Parameter = Parameter::new(
     "recovery",
@@ -167,9 +164,9 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     summary: "when a switch queue fills, background flows get smaller windows",
     source: "SDTCP, section 3",
     parameters: &[
-        LOW,
-        MEDIUM,
-        HIGH,
+        LOW.published("section 5.1"),
+        MEDIUM.published("section 5.1"),
+        HIGH.published("section 5.1"),
         RECOVERY,
         BACKGROUND_SIZE,
         BACKGROUND_AGE,
@@ -185,9 +182,9 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     directives: &[DirectiveKind::Window, DirectiveKind::Prepare],
     is_max_min: false,
     build: |given| {
-        let parameters = Parameters::from_given(given)?;
+        let settings = Settings::from_given(given)?;
         Ok(Box::new(Sdtcp {
-            parameters,
+            settings,
             connections: Connections::default(),
             notices: Vec::new(),
             prepared: (given.get::<&str>(WINDOWS.name) == PREPARED).then(BTreeMap::new),
@@ -198,7 +195,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
 };
 
 #[derive(Clone, Copy, Debug)]
-struct Parameters {
+struct Settings {
     thresholds: Thresholds,
     background_size: Bytes,
     background_age: Span,
@@ -210,7 +207,7 @@ struct Parameters {
     holds_syns: bool,
 }
 
-impl Parameters {
+impl Settings {
     fn from_given(given: &Given<'_>) -> Result<Self, PolicyError> {
         Ok(Self {
             thresholds: thresholds(given)?,
@@ -229,7 +226,7 @@ impl Parameters {
 /// The policy's state: what is open.
 #[derive(Debug)]
 struct Sdtcp {
-    parameters: Parameters,
+    settings: Settings,
     connections: Connections,
     /// Congestion that was notified and not yet decided about.
     notices: Vec<(LinkId, Severity, Bytes)>,
@@ -275,7 +272,7 @@ impl Policy for Sdtcp {
                 self.notices.push((*link, *severity, *queue));
             }
             Measured::Opened { flow, src, dst } => {
-                let segment = self.parameters.segment;
+                let segment = self.settings.segment;
                 let links = self.connections.open(now, network, *flow, (*src, *dst), segment);
                 self.note(links, false);
             }
@@ -288,11 +285,11 @@ impl Policy for Sdtcp {
                 self.note(links, false);
             }
             Measured::LinkState { .. } => {
-                let links = self.connections.reroute(network, self.parameters.segment);
+                let links = self.connections.reroute(network, self.settings.segment);
                 self.note(links, true);
             }
             Measured::Carried { flows } => {
-                let Parameters { background_size, background_age, .. } = self.parameters;
+                let Settings { background_size, background_age, .. } = self.settings;
                 let links = self.connections.carried(now, flows, |flow| {
                     if flow.carried > background_size && flow.age > background_age {
                         BACKGROUND
@@ -323,7 +320,7 @@ impl Policy for Sdtcp {
     }
 
     fn watch(&self) -> Option<Watch> {
-        let Parameters { thresholds, statistics, holds_syns, .. } = self.parameters;
+        let Settings { thresholds, statistics, holds_syns, .. } = self.settings;
         let (congestion, statistics) = (Some(thresholds), Some(statistics));
         Some(Watch { congestion, statistics, holds_syns, ..Watch::default() })
     }
@@ -349,7 +346,7 @@ impl Sdtcp {
             return;
         };
         let capacity = network.topology().link(link).spec.capacity;
-        let now = self.parameters.prepared(port, capacity);
+        let now = self.settings.prepared(port, capacity);
         let said = prepared.insert(link, now).unwrap_or_default();
         if is_new || now.background != said.background {
             let flows = port.flows[BACKGROUND].iter();
@@ -385,9 +382,8 @@ impl Sdtcp {
             return;
         };
         let capacity = network.topology().link(link).spec.capacity;
-        let Windows { burst, background } =
-            self.parameters.windows(port, capacity, severity, queue);
-        let floor_segments = self.parameters.floor_segments;
+        let Windows { burst, background } = self.settings.windows(port, capacity, severity, queue);
+        let floor_segments = self.settings.floor_segments;
         for (flows, bytes) in [(&port.flows[BACKGROUND], background), (&port.flows[BURST], burst)] {
             let Some(bytes) = bytes else {
                 continue;
@@ -407,21 +403,21 @@ impl Sdtcp {
         };
         let Congested { severity, queue, said } = *congested;
         let capacity = network.topology().link(link).spec.capacity;
-        let windows = self.parameters.windows(port, capacity, severity, queue);
+        let windows = self.settings.windows(port, capacity, severity, queue);
         if let Some(bytes) =
             windows.background.filter(|_| is_new || windows.background != said.background)
         {
             let flows = port.flows[BACKGROUND].iter();
-            out.extend(flows.map(|flow| self.parameters.cap(link, Some(*flow), bytes)));
+            out.extend(flows.map(|flow| self.settings.cap(link, Some(*flow), bytes)));
         }
         if let Some(bytes) = windows.burst.filter(|_| windows.burst != said.burst) {
-            out.push(self.parameters.cap(link, None, bytes));
+            out.push(self.settings.cap(link, None, bytes));
         }
         congested.said = windows;
     }
 }
 
-impl Parameters {
+impl Settings {
     fn cap(&self, link: LinkId, flow: Option<FlowId>, bytes: Bytes) -> Directive {
         let cap = Some(Cap { bytes, floor_segments: self.floor_segments });
         Directive::Window { link, flow, cap }

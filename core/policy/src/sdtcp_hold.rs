@@ -83,7 +83,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     directives: &[DirectiveKind::Window, DirectiveKind::Prepare, DirectiveKind::Space],
     is_max_min: false,
     build: |given| {
-        let parameters = Parameters {
+        let settings = Settings {
             target: given.get(TARGET.name),
             segment: given.segment(),
             floor_segments: given.get(FLOOR.name),
@@ -96,12 +96,12 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         };
         let connections = Connections::default();
         let (ports, changed) = (BTreeMap::new(), Vec::new());
-        Ok(Box::new(Hold { parameters, connections, ports, changed }))
+        Ok(Box::new(Hold { settings, connections, ports, changed }))
     },
 };
 
 #[derive(Clone, Copy, Debug)]
-struct Parameters {
+struct Settings {
     target: Share,
     segment: Bytes,
     floor_segments: u32,
@@ -114,7 +114,7 @@ struct Parameters {
 /// The policy's state: what is open, and what it said last about each port.
 #[derive(Debug)]
 struct Hold {
-    parameters: Parameters,
+    settings: Settings,
     connections: Connections,
     ports: BTreeMap<LinkId, Held>,
     /// Ports to decide about; of a queue that was reported its length and what it took in.
@@ -142,7 +142,7 @@ impl Policy for Hold {
             Measured::Opened { flow, src, dst } => {
                 // A SYN that was lost once has come again.
                 let mut links = self.connections.wake(*flow);
-                let segment = self.parameters.segment;
+                let segment = self.settings.segment;
                 links.extend(self.connections.open(now, network, *flow, (*src, *dst), segment));
                 self.note(links);
             }
@@ -161,7 +161,7 @@ impl Policy for Hold {
                 self.note(changed);
             }
             Measured::LinkState { .. } => {
-                let changed = self.connections.reroute(network, self.parameters.segment);
+                let changed = self.connections.reroute(network, self.settings.segment);
                 self.note(changed);
             }
             Measured::QueueLength { link, queue, sent } => {
@@ -180,7 +180,7 @@ impl Policy for Hold {
     }
 
     fn watch(&self) -> Option<Watch> {
-        let Parameters { queues, statistics, prepared: congestion, .. } = self.parameters;
+        let Settings { queues, statistics, prepared: congestion, .. } = self.settings;
         let (queues, statistics) = (Some(queues), Some(statistics));
         Some(Watch { congestion, queues, statistics, ..Watch::default() })
     }
@@ -212,11 +212,11 @@ impl Hold {
             windows: None,
             gap: None,
         });
-        let now = self.parameters.port(network, link, port, report, said);
+        let now = self.settings.port(network, link, port, report, said);
         if let Some(windows) = now.windows.filter(|windows| Some(*windows) != said.windows) {
-            let floor_segments = self.parameters.floor_segments;
+            let floor_segments = self.settings.floor_segments;
             let [recovered, low, high] = windows.map(|bytes| Some(Cap { bytes, floor_segments }));
-            out.push(if self.parameters.prepared.is_some() {
+            out.push(if self.settings.prepared.is_some() {
                 let caps = Caps { recovered, low, medium: high, high };
                 Directive::Prepare { link, flow: None, caps }
             } else {
@@ -230,7 +230,7 @@ impl Hold {
     }
 }
 
-impl Parameters {
+impl Settings {
     fn port(
         &self,
         network: &Network,

@@ -85,7 +85,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
 };
 
 #[derive(Clone, Copy, Debug)]
-struct Parameters {
+struct Settings {
     order: Order,
     packet: Bytes,
     batch: u32,
@@ -259,7 +259,7 @@ impl Arbiter {
 /// The synchronous policy, and `fastpass`.
 #[derive(Debug)]
 pub(crate) struct Syn {
-    parameters: Parameters,
+    settings: Settings,
     arbiter: Arbiter,
     /// Number of the next timeslot to decide, counted from time 0.
     next: u64,
@@ -277,15 +277,15 @@ pub(crate) struct Syn {
 impl Syn {
     /// Nothing is known yet; slots are those of `packet` octets and decided `batch` at once.
     pub(crate) fn new(order: Order, packet: Bytes, batch: u32) -> Self {
-        let parameters = Parameters { order, packet, batch };
+        let settings = Settings { order, packet, batch };
         Self {
-            parameters,
+            settings,
             arbiter: Arbiter::new(order, 0),
             next: 0,
             slot: None,
             spines: Spines::default(),
             colouring: Colouring::new(0, 0),
-            pairs: vec![Vec::new(); parameters.batch as usize],
+            pairs: vec![Vec::new(); settings.batch as usize],
             edges: Vec::new(),
             colours: Vec::new(),
             ticked: false,
@@ -298,10 +298,10 @@ impl Syn {
         if self.slot.is_none() {
             let uplinks = topology.hosts().flat_map(|host| topology.out(host));
             let rate = uplinks.map(|&link| topology.link(link).spec.capacity).max();
-            let slot = rate.unwrap_or(Rate::ZERO).time_for(self.parameters.packet);
+            let slot = rate.unwrap_or(Rate::ZERO).time_for(self.settings.packet);
             self.slot = Some(slot.max(Span::from_nanos(1)));
             let ports = u16::try_from(topology.nodes().len()).unwrap_or(u16::MAX);
-            self.arbiter = Arbiter::new(self.parameters.order, ports);
+            self.arbiter = Arbiter::new(self.settings.order, ports);
         }
         self.spines = Spines::of(network);
         self.colouring = Colouring::new(self.spines.leaves, self.spines.units.len());
@@ -366,7 +366,7 @@ impl Policy for Syn {
         }
         // A controller that was late begins with the slot in progress.
         self.next = self.next.max(now.as_nanos() / slot.as_nanos());
-        let batch = self.parameters.batch;
+        let batch = self.settings.batch;
         let start = Time::ZERO + slot * self.next;
         for pairs in &mut self.pairs {
             pairs.clear();

@@ -37,8 +37,10 @@ use crate::Process;
 use crate::application::{Declaration, Outcome, Problem, RefusedDeclaration};
 use crate::backoff::Backoff;
 
-/// Something is asked at least so often: a controller closes connections that are silent for longer.
-pub const KEEP_ALIVE: Span = Span::from_secs(20);
+/// A controller closes a connection on which nothing is asked for so long.
+pub const IDLE: Span = Span::from_secs(60);
+/// Something is asked at least so often.
+pub const KEEP_ALIVE: Span = Span::from_nanos(IDLE.as_nanos() / 3);
 /// How long the controller may take to answer, before its connection counts as lost.
 pub const PATIENCE: Span = Span::from_secs(5);
 

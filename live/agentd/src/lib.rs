@@ -42,6 +42,7 @@ use settings::Settings;
 const LINE: usize = 64 << 20;
 /// How long one that ends waits for the controller to hear so.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// A controller that says nothing, or takes nothing, for so long is taken for dead.
 const SILENCE: Duration = duration(protocol::agent::SILENCE);
 /// Why a connection ends where nothing is left to do.
 const GONE: &str = "something that is governed is gone";
@@ -146,8 +147,8 @@ pub async fn run(path: &Path) -> Result<(), StartError> {
                     open = None;
                     host.disconnected();
                 }
-                if let Some(connection) = &mut open {
-                    connection.outgoing.bound(settings.openings);
+                if let Some(channel) = &mut open {
+                    channel.outgoing.bound(settings.openings);
                 }
             }
             Err(error) => tracing::error!(%error, "configuration kept as it was"),
@@ -155,15 +156,15 @@ pub async fn run(path: &Path) -> Result<(), StartError> {
     };
     let last = host.finish();
     if host.stop()
-        && let Some(connection) = open
+        && let Some(channel) = open
     {
-        leave(connection, last).await;
+        leave(channel, last).await;
     }
     lost.map_or(Ok(()), |lost| Err(lost.into()))
 }
 
-/// A connection to the controller.
-struct Connection {
+/// The channel to the controller: a connection that says commands one way and reports the other.
+struct Channel {
     lines: Lines<BufReader<ReadHalf<Exchange>>>,
     outgoing: Outgoing<WriteHalf<Exchange>>,
     /// When it was made, and when the controller said something last.
@@ -171,7 +172,7 @@ struct Connection {
     heard: Instant,
 }
 
-impl Connection {
+impl Channel {
     /// How long there was a controller at its other end.
     fn stood(&self) -> Span {
         let stood = self.heard - self.since;
@@ -181,8 +182,8 @@ impl Connection {
 
 /// Tells the controller the `last` there is to tell and that nothing is held any more, and waits a moment for it to close
 /// the connection.
-async fn leave(mut connection: Connection, last: Vec<Report>) {
-    let Connection { lines, outgoing, .. } = &mut connection;
+async fn leave(mut channel: Channel, last: Vec<Report>) {
+    let Channel { lines, outgoing, .. } = &mut channel;
     let said = async {
         last.iter().chain([&Report::Left {}]).try_for_each(|report| outgoing.tell(report))?;
         loop {
@@ -208,7 +209,7 @@ async fn converse(
     settings: &mut Settings,
     config: Option<&Arc<ClientConfig>>,
     host: &mut Host,
-    open: &mut Option<Connection>,
+    open: &mut Option<Channel>,
 ) -> kernel::Error {
     let mut backoff = Backoff::default();
     loop {
@@ -217,8 +218,8 @@ async fn converse(
         if let Some(lost) = host.lost() {
             return lost;
         }
-        if let Some(connection) = open.take() {
-            backoff.stood(connection.stood());
+        if let Some(channel) = open.take() {
+            backoff.stood(channel.stood());
         }
         let wait = backoff.wait(rand::rng().random());
         tracing::warn!(reason = why, "no connection to a controller; leases run out");
@@ -234,7 +235,7 @@ async fn connect(
     settings: &mut Settings,
     config: Option<&Arc<ClientConfig>>,
     host: &mut Host,
-) -> Result<Connection, String> {
+) -> Result<Channel, String> {
     let client = host.meanwhile(settings.controllers.connect(config, SILENCE)).await;
     let client = client.ok_or(GONE)?.map_err(|error| error.to_string())?;
     let path = format!("/v1/agents/{}/exchange", settings.name);
@@ -246,7 +247,7 @@ async fn connect(
     let mut outgoing = Outgoing::new(writer, settings.openings);
     outgoing.tell(&host.hello(settings)).map_err(|error| error.to_string())?;
     let since = Instant::now();
-    Ok(Connection { lines, outgoing, since, heard: since })
+    Ok(Channel { lines, outgoing, since, heard: since })
 }
 
 /// One connection, which is `open` meanwhile, or was before; why it ended. Who cancels it can go on with that.
@@ -254,15 +255,15 @@ async fn once(
     settings: &mut Settings,
     config: Option<&Arc<ClientConfig>>,
     host: &mut Host,
-    open: &mut Option<Connection>,
+    open: &mut Option<Channel>,
 ) -> String {
     if open.is_none() {
         match connect(settings, config, host).await {
-            Ok(connection) => *open = Some(connection),
+            Ok(channel) => *open = Some(channel),
             Err(why) => return why,
         }
     }
-    let Some(Connection { lines, outgoing, heard, .. }) = open else { return GONE.to_owned() };
+    let Some(Channel { lines, outgoing, heard, .. }) = open else { return GONE.to_owned() };
     let controllers = settings.controllers.clone();
     let mut moved = std::pin::pin!(controllers.moved(config));
     let mut reports = Vec::new();
@@ -442,9 +443,9 @@ mod tests {
             why = once(&mut settings, None, &mut host, &mut open) => panic!("{why}"),
             controller = Controller::accept(&listener) => controller,
         };
-        let connection = open.as_mut().unwrap();
-        assert_eq!(connection.stood(), Span::ZERO);
-        connection.since -= SILENCE;
+        let channel = open.as_mut().unwrap();
+        assert_eq!(channel.stood(), Span::ZERO);
+        channel.since -= SILENCE;
         tokio::select! {
             why = once(&mut settings, None, &mut host, &mut open) => panic!("{why}"),
             () = async {
@@ -452,9 +453,9 @@ mod tests {
                 assert_eq!(controller.hear().await, Some(Report::Applied { epoch: 1, sequence: 1 }));
             } => {}
         }
-        let connection = open.as_mut().unwrap();
-        assert!(connection.stood() > protocol::agent::SILENCE);
-        connection.heard = connection.since;
+        let channel = open.as_mut().unwrap();
+        assert!(channel.stood() > protocol::agent::SILENCE);
+        channel.heard = channel.since;
         let why = once(&mut settings, None, &mut host, &mut open).await;
         assert_eq!(why, "the controller is silent");
         assert_eq!(open.unwrap().stood(), Span::ZERO);

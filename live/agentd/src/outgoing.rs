@@ -10,6 +10,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use units::Time;
 use wire::lines::{self, ALIVE};
 
+use crate::SILENCE;
+
 /// Beyond so many octets that wait, samples of connections are left out: they are taken again. Whole ones: a connection
 /// that is in no part of a sample counts as gone. So is what has ended, of which the number is told later, and what ports
 /// see open and close.
@@ -24,8 +26,6 @@ const SECOND: Duration = Duration::from_secs(1);
 pub const SEEN: usize = 800;
 /// So many of each wait for their second: where a watch begins, all connections that go on open at once.
 const LATER: usize = 4096;
-/// A controller that takes nothing for so long is taken for dead.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What ports see of connections, second by second.
 #[derive(Debug)]
@@ -212,7 +212,7 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
             }
         };
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the controller does not read");
-        let sent = timeout_at(self.moved + PATIENCE, part).await.map_err(late)??;
+        let sent = timeout_at(self.moved + SILENCE, part).await.map_err(late)??;
         self.is_flushed = self.waiting.is_empty();
         self.waiting.drain(..sent);
         self.moved = Instant::now();

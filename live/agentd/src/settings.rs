@@ -1,4 +1,4 @@
-//! The agent's configuration file. `docs/operating.md` explains every key.
+//! The agent's configuration file. `docs/configuration.md` explains every key.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

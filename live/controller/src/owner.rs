@@ -317,8 +317,8 @@ impl Owner {
         }
         self.tell_followers();
         for asked in self.ordered.drain(..) {
-            // Likewise.
-            let _ = asked.send(Ok(self.controller.at(Time::ZERO).orders()));
+            // Who asked may have gone; what was ordered stands.
+            let _ = asked.send(Ok(self.controller.at(self.clock.now()).orders()));
         }
         for (asked, start, answer) in self.answers.drain(..) {
             self.measures.declared(start.elapsed());

@@ -1,4 +1,4 @@
-//! The configuration file: one TOML document. `docs/operating.md` explains every key.
+//! The configuration file: one TOML document. `docs/configuration.md` explains every key.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

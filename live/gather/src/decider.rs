@@ -62,6 +62,8 @@ impl Decider {
         let now = Time::from_nanos(elapsed);
         self.policy.observe(now, &self.network, &observation);
         self.policy.decide(now, &self.network, &mut self.out);
+        // Who has one would wait in vain: nothing here wakes a policy.
+        debug_assert_eq!(self.policy.deadline(), None, "a policy that gathers has no deadline");
         for directive in self.out.drain(..) {
             if let Directive::Gather { request, order } = directive
                 && let Some(to) = self.requests.get(&request)
@@ -69,6 +71,41 @@ impl Decider {
                 // A request that has just ended hears no more.
                 let _ = to.send(order);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Measured;
+    use policy::{DirectiveKind, POLICIES};
+    use units::Span;
+
+    use super::*;
+
+    const POOL: &str = r#"
+pool = { hashing = "ketama" }
+front = { listen = "127.0.0.1:11211" }
+rack = [{ name = "r1" }]
+server = [
+    { name = "s1", address = "10.0.0.1:11211", hub = "10.0.0.1:11311", rack = "r1" },
+    { name = "s2", address = "10.0.0.2:11211", hub = "10.0.0.2:11311", rack = "r1" },
+]
+"#;
+
+    #[test]
+    fn no_policy_that_gathers_has_a_deadline() {
+        for policy in POLICIES.iter().filter(|policy| policy.says(DirectiveKind::Gather)) {
+            let text = format!("policy = {{ name = \"{}\" }}{POOL}", policy.name);
+            let settings = Settings::read("g.toml", &text).unwrap();
+            let mut decider = Decider::new(&settings).unwrap();
+            let holders = vec![NodeId(0), NodeId(1)];
+            let (request, _orders) = decider.begin(NodeId(2), vec![1000; 2], holders, 1);
+            assert_eq!(decider.policy.deadline(), None, "{}", policy.name);
+            let (late, took) = (false, Span::from_millis(1));
+            decider.tell(Observation::Measured(Measured::Answered { request, late, took }));
+            assert_eq!(decider.policy.deadline(), None, "{}", policy.name);
+            decider.end(request);
         }
     }
 }

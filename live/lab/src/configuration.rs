@@ -1,4 +1,4 @@
-//! The configurations of a lab's controller and agent (see `docs/operating.md`), written from a
+//! The configurations of a lab's controller and agent (see `docs/configuration.md`), written from a
 //! blueprint.
 
 use std::fmt::Write as _;

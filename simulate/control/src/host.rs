@@ -27,7 +27,7 @@ pub(crate) type Change = (Connection, Grant, Grant);
 /// A host. What stands is in its kernel: limits outlive the agent, not their lease.
 pub(crate) struct Host {
     /// The connection of its agent.
-    pub(crate) peer: Option<ChannelId>,
+    pub(crate) channel: Option<ChannelId>,
     /// The last connection that the agent had in its life, and the epoch of the controller there.
     pub(crate) last: Option<(ChannelId, u64)>,
     /// When that connection began.
@@ -48,7 +48,7 @@ impl Default for Host {
         let agent = kernel.agent(false);
         let (since, backoff) = (Time::ZERO, Backoff::default());
         let stands = BTreeMap::new();
-        Self { peer: None, last: None, since, tries: None, backoff, agent, kernel, stands }
+        Self { channel: None, last: None, since, tries: None, backoff, agent, kernel, stands }
     }
 }
 

@@ -35,7 +35,7 @@ use crate::applications::{Hosts, flow};
 use crate::channels::{Channels, part};
 use crate::host::{Change, Host};
 
-/// The channel of the applications; agents have others.
+/// What is on its way to and from the applications, by a number that no channel of an agent has.
 const NORTHBOUND: ChannelId = ChannelId(0);
 
 /// Faults to inject. The default: none.
@@ -176,15 +176,13 @@ impl<'a> SimulatedController<'a> {
     /// what the controller wants, beside what is left of another.
     pub fn settled(&self) -> BTreeSet<NodeId> {
         let on_its_way = self.due.values().filter_map(|event| match event {
-            Event::ToAgent(_, peer, _) | Event::Reported(peer, _) => Some(*peer),
+            Event::ToAgent(_, channel, _) | Event::Reported(channel, _) => Some(*channel),
             _ => None,
         });
         let on_its_way: BTreeSet<ChannelId> = on_its_way.collect();
-        let hosts = self
-            .hosts
-            .iter()
-            .zip(&self.agents)
-            .filter(|(_, agent)| agent.peer.is_some_and(|peer| !on_its_way.contains(&peer)));
+        let hosts = self.hosts.iter().zip(&self.agents).filter(|(_, agent)| {
+            agent.channel.is_some_and(|channel| !on_its_way.contains(&channel))
+        });
         hosts.map(|(host, _)| *host).collect()
     }
 
@@ -270,15 +268,16 @@ impl<'a> SimulatedController<'a> {
             watch(now, controller);
         }
         for output in out {
-            let (Output::Agent(peer, _) | Output::CloseAgent(peer, _)) = output else {
+            let (Output::Agent(channel, _) | Output::CloseAgent(channel, _)) = output else {
                 continue;
             };
-            let Some(agent) = self.agents.iter().position(|agent| agent.peer == Some(peer)) else {
+            let Some(agent) = self.agents.iter().position(|agent| agent.channel == Some(channel))
+            else {
                 continue;
             };
             match output {
                 Output::Agent(_, commands) => {
-                    self.send(now, peer, Event::ToAgent(agent, peer, commands));
+                    self.send(now, channel, Event::ToAgent(agent, channel, commands));
                 }
                 _ => self.come_back(now, agent),
             }
@@ -288,8 +287,8 @@ impl<'a> SimulatedController<'a> {
 
     fn happen(&mut self, now: Time, event: Event, network: &Network) {
         match event {
-            Event::ToAgent(agent, peer, commands) => self.tell(now, agent, peer, &commands),
-            Event::Reported(peer, report) => self.input(now, Input::Reported(peer, &report)),
+            Event::ToAgent(agent, channel, commands) => self.tell(now, agent, channel, &commands),
+            Event::Reported(channel, report) => self.input(now, Input::Reported(channel, &report)),
             Event::Asked(connection, said) => self.asked(now, connection, &said),
             Event::Answered(connection, answer) if connection == self.connection => {
                 let chance = self.chance.random();
@@ -333,7 +332,7 @@ impl<'a> SimulatedController<'a> {
                 self.controller = None;
                 self.lose_applications(now);
                 for agent in 0..self.agents.len() {
-                    if self.agents[agent].peer.is_some() {
+                    if self.agents[agent].channel.is_some() {
                         self.come_back(now, agent);
                     }
                 }
@@ -376,10 +375,10 @@ impl<'a> SimulatedController<'a> {
 
     fn disconnect(&mut self, now: Time, agent: usize) {
         let known = &mut self.agents[agent];
-        if let Some(peer) = known.peer.take() {
+        if let Some(channel) = known.channel.take() {
             known.backoff.stood(now.since(known.since));
             known.agent.disconnected();
-            self.channels.close(peer);
+            self.channels.close(channel);
         }
     }
 
@@ -398,31 +397,31 @@ impl<'a> SimulatedController<'a> {
 
     /// The channel of an agent breaks. The controller hears of it now, or when the agent is back.
     fn lose(&mut self, now: Time, agent: usize) {
-        let peer = self.agents[agent].peer;
+        let channel = self.agents[agent].channel;
         self.disconnect(now, agent);
         let is_told = self.chance.random_bool(0.5);
-        if let Some(peer) = peer.filter(|_| is_told) {
-            self.input(now, Input::AgentGone(peer));
+        if let Some(channel) = channel.filter(|_| is_told) {
+            self.input(now, Input::AgentGone(channel));
         }
     }
 
     fn connect(&mut self, now: Time, agent: usize) {
-        if self.agents[agent].peer.is_some() {
+        if self.agents[agent].channel.is_some() {
             return;
         }
         if self.controller.is_none() {
             return self.come_back(now, agent);
         }
         self.count += 1;
-        let peer = ChannelId(self.count);
-        self.agents[agent].peer = Some(peer);
+        let channel = ChannelId(self.count);
+        self.agents[agent].channel = Some(channel);
         self.agents[agent].since = now;
-        self.agents[agent].last = Some((peer, self.epoch));
+        self.agents[agent].last = Some((channel, self.epoch));
         let name = format!("agent-{agent}");
-        self.input(now, Input::AgentConnected { channel: peer, identity: &name });
+        self.input(now, Input::AgentConnected { channel, identity: &name });
         let addresses = Hosts(&self.hosts).address(self.hosts[agent]).into_iter().collect();
         let hello = self.agents[agent].agent.hello(vec![agent::Host { name, addresses }]);
-        self.send(now, peer, Event::Reported(peer, hello));
+        self.send(now, channel, Event::Reported(channel, hello));
     }
 
     fn lose_applications(&mut self, now: Time) {
@@ -472,21 +471,21 @@ impl<'a> SimulatedController<'a> {
     }
 
     /// Commands reach an agent.
-    fn tell(&mut self, now: Time, agent: usize, peer: ChannelId, commands: &Commands) {
+    fn tell(&mut self, now: Time, agent: usize, channel: ChannelId, commands: &Commands) {
         let known = &mut self.agents[agent];
         // Nobody reads what is left in a connection once there is another to the same controller. One
         // that thinks itself in charge still may go on.
-        let is_left = |(of, epoch)| of != peer && epoch == commands.epoch;
+        let is_left = |(of, epoch)| of != channel && epoch == commands.epoch;
         if known.last.is_none_or(is_left) {
             return;
         }
         let failures = (&mut self.failures, self.faults.failure);
         let done = known.obey(now, commands, failures, &mut self.changes);
-        if known.peer == Some(peer) {
+        if known.channel == Some(channel) {
             match done {
                 Ok(reports) => {
                     for report in reports {
-                        self.send(now, peer, Event::Reported(peer, report));
+                        self.send(now, channel, Event::Reported(channel, report));
                     }
                 }
                 Err(_) => {

@@ -66,7 +66,8 @@ enum Standing {
 /// anything.
 pub struct Answers<'a> {
     controller: &'a Controller,
-    now: Time,
+    /// The moment: not before `context.now`, when the controller heard something last.
+    as_of: Time,
 }
 
 impl Deref for Answers<'_> {
@@ -80,7 +81,7 @@ impl Deref for Answers<'_> {
 impl Controller {
     /// Answers as of `now`.
     pub fn at(&self, now: Time) -> Answers<'_> {
-        Answers { controller: self, now: now.max(self.context.now) }
+        Answers { controller: self, as_of: now.max(self.context.now) }
     }
 }
 
@@ -97,7 +98,7 @@ impl Answers<'_> {
         Status {
             epoch: self.context.epoch,
             since_ns: self.since,
-            now_ns: self.now,
+            now_ns: self.as_of,
             policy: self.decider.name().into(),
             enforcement: self.context.enforcement.name(),
             switches: self.switch_statuses(),
@@ -159,7 +160,7 @@ impl Answers<'_> {
         let rates = rates.map(|(of, until)| (self.view.host_at(of.source.ip()), until));
         let things = standing.things_left();
         let all = rates.chain(things.map(|(of, until)| (of.place(&self.view), until)));
-        for (node, until) in all.filter(|(_, until)| *until > self.now) {
+        for (node, until) in all.filter(|(_, until)| *until > self.as_of) {
             let Some(node) = node else { continue };
             let (count, last) = stand.entry(node).or_default();
             (*count, *last) = (*count + 1, until.max(*last));
@@ -271,7 +272,7 @@ impl Answers<'_> {
     /// Whether probes must have crossed a link by now.
     fn is_silent(&self, link: LinkId) -> bool {
         let patience = self.context.probe_pause() * PROBES;
-        let long = |since| self.now.since(since) > patience;
+        let long = |since| self.as_of.since(since) > patience;
         if self.view.link(link).seen.is_some_and(|seen| !long(seen)) {
             return false;
         }
@@ -301,13 +302,13 @@ impl Answers<'_> {
             }
         };
         let sure = self.agents.iter().filter(|agent| self.doubt(agent).is_none());
-        let left = self.agents.standing().things_left().filter(|(_, until)| *until > self.now);
+        let left = self.agents.standing().things_left().filter(|(_, until)| *until > self.as_of);
         rates + left.count() + sure.map(|agent| agent.held.count()).sum::<usize>()
     }
 
     /// Whether the lease of a limit whose agent is gone still lasts.
     fn is_left(&self, connection: &Connection) -> bool {
-        self.agents.standing().left_until(connection).is_some_and(|until| until > self.now)
+        self.agents.standing().left_until(connection).is_some_and(|until| until > self.as_of)
     }
 
     fn problems(&self, unseen: &BTreeMap<Connection, Time>) -> Vec<String> {
@@ -370,7 +371,8 @@ impl Answers<'_> {
         for (number, link) in (0u32..).zip(self.view.links()) {
             let id = LinkId(number);
             if link.declared && self.is_silent(id) {
-                let whole = |seen| Span::from_secs(self.now.since(seen).as_nanos() / 1_000_000_000);
+                let whole =
+                    |seen| Span::from_secs(self.as_of.since(seen).as_nanos() / 1_000_000_000);
                 let since = link.seen.map(|seen| format!(" for {}", whole(seen)));
                 problems.push(format!(
                     "link {} is declared, but no probe has crossed it{}; see the switches' entries and cables",
@@ -390,7 +392,7 @@ impl Answers<'_> {
                 Thing::Rate(of) => rate(of).map(|rate| format!("{rate}")),
                 thing => agent.held.in_words(thing),
             });
-            let contradictions = agent.contradictions.iter(self.now).cloned();
+            let contradictions = agent.contradictions.iter(self.as_of).cloned();
             let all = failures.into_iter().chain(contradictions);
             problems.extend(all.map(|what| format!("agent {}: {what}", agent.identity)));
             if !agent.unsought.is_empty() {
@@ -415,10 +417,10 @@ impl Answers<'_> {
             }
         }
         // One that is back may have said the same again.
-        let lost = self.agents.lost().iter(self.now).filter(|what| !problems.contains(what));
+        let lost = self.agents.lost().iter(self.as_of).filter(|what| !problems.contains(what));
         let lost: Vec<String> = lost.cloned().collect();
         problems.extend(lost);
-        let more = self.agents.lost().more(self.now);
+        let more = self.agents.lost().more(self.as_of);
         if more > 0 {
             problems.push(format!(
                 "{more} more things that agents were refused or said have no room here; the log names refusals"
@@ -441,8 +443,8 @@ impl Answers<'_> {
                 ));
             }
         }
-        problems.extend(self.view.contradictions().iter(self.now).cloned());
-        problems.extend(self.registry.overreach().iter(self.now).cloned());
+        problems.extend(self.view.contradictions().iter(self.as_of).cloned());
+        problems.extend(self.registry.overreach().iter(self.as_of).cloned());
         problems
     }
 
@@ -575,7 +577,7 @@ impl Answers<'_> {
 
     /// An agent that has confirmed nothing for longer than its leases last: they may be over.
     fn silence(&self, agent: &Agent) -> Option<String> {
-        let silent = self.now.since(agent.renewed.since);
+        let silent = self.as_of.since(agent.renewed.since);
         // A shorter one may have reached the agent since.
         let lease = agent.renewed.span.min(self.context.lease);
         (agent.greeted && silent > lease).then(|| {
@@ -586,7 +588,7 @@ impl Answers<'_> {
 
     /// A switch that has confirmed nothing for longer than its entries last.
     fn silence_of(&self, node: NodeId) -> Option<String> {
-        let silent = self.switches.get(node)?.silence(&self.context, self.now)?;
+        let silent = self.switches.get(node)?.silence(&self.context, self.as_of)?;
         let (name, seconds) = (self.view.node_name(node), silent.as_nanos() / 1_000_000_000);
         Some(format!("switch {name} has confirmed nothing for {seconds} s: its entries have ended"))
     }
@@ -616,7 +618,7 @@ impl Answers<'_> {
         let left = self.agents.standing().left_until(connection);
         self.agents.standing().rate(connection).is_some()
             && self.doubt(agent).is_none()
-            && left.is_none_or(|until| until > self.now)
+            && left.is_none_or(|until| until > self.as_of)
     }
 
     /// What limits of a flow are about: its connections, or what one meter holds.
@@ -652,7 +654,7 @@ impl Answers<'_> {
     /// What was measured of a flow lately.
     fn measured(&self, flow: &Flow) -> Option<Rate> {
         let patience = self.context.patience();
-        let is_fresh = flow.reported.is_some_and(|at| self.now.since(at) <= patience);
+        let is_fresh = flow.reported.is_some_and(|at| self.as_of.since(at) <= patience);
         flow.gauge.rate.filter(|_| is_fresh)
     }
 
@@ -719,7 +721,7 @@ impl Answers<'_> {
             let (node, interface) = (self.view.node_name(at), &self.view.link(link).interface);
             if agent.is_none() {
                 let wanted = self.desired.gap(link).filter(|_| !self.is_uncapped(link, None));
-                let gap = self.agents.standing().gap_left(self.now, node, interface);
+                let gap = self.agents.standing().gap_left(self.as_of, node, interface);
                 let gap = gap.filter(|gap| wanted != Some(*gap)).map(|gap| spacing(gap, node));
                 // Of a connection and of all, the one that is its own counts.
                 let mut of = self.registry.carriers(&flow.selector).map(Some).chain([None]);
@@ -798,7 +800,7 @@ impl Answers<'_> {
         let node = self.view.node_name(at);
         let standing = match self.agents.acting_for(at) {
             None => {
-                let left = self.agents.standing().gap_left(self.now, node, interface);
+                let left = self.agents.standing().gap_left(self.as_of, node, interface);
                 with_left(Standing::Failed(self.unacted(at)), left.map(|gap| spacing(gap, node)))
             }
             Some(_) if interface.is_empty() => self.undeclared(link),
@@ -818,7 +820,7 @@ impl Answers<'_> {
     fn left_caps(&self, link: LinkId, of: Option<Connection>) -> Option<Caps> {
         let node = self.view.node_name(self.view.start(link));
         let interface = &self.view.link(link).interface;
-        self.agents.standing().window_left(self.now, node, interface, of)
+        self.agents.standing().window_left(self.as_of, node, interface, of)
     }
 
     fn undeclared(&self, link: LinkId) -> Standing {

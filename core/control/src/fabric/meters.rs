@@ -19,7 +19,7 @@ use protocol::Connection;
 use units::{Bytes, Rate, Span};
 
 /// A meter lets through at once what its rate gives in this time. Ours: the less it lets through at
-/// once, the more of the rate TCP loses. What it still loses: `docs/lab.md`, rates by meters.
+/// once, the more of the rate TCP loses. What it still loses: `docs/lab-results.md`.
 const BURST: Span = Span::from_millis(100);
 /// And at least ten full frames.
 const LEAST_BURST: Bytes = Bytes::new(15_000);

@@ -108,7 +108,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     needs: &[Need::Requests, Need::Hubs],
     directives: &[DirectiveKind::Gather],
     is_max_min: false,
-    build: |given| Ok(Box::new(Sicc::new(Parameters::from_given(given), Choice::First))),
+    build: |given| Ok(Box::new(Sicc::new(Settings::from_given(given), Choice::First))),
 };
 
 /// What `sicc-joint` is.
@@ -117,13 +117,13 @@ pub const JOINT: Descriptor = Descriptor {
     summary: "sicc with replicas chosen so that hubs have equal work, speeds by what is left",
     source: "ours, a variant of sicc",
     parameters: &[PROXIMITY, TREE, SPEED, REDIRECT, PACK, HUBS, ALPHA, BETA, THRESHOLD],
-    build: |given| Ok(Box::new(Sicc::new(Parameters::from_given(given), Choice::Joint))),
+    build: |given| Ok(Box::new(Sicc::new(Settings::from_given(given), Choice::Joint))),
     ..DESCRIPTOR
 };
 
 /// Which parts are on, and their parameters.
 #[derive(Clone, Copy, Debug)]
-struct Parameters {
+struct Settings {
     proximity: bool,
     tree: bool,
     speed: bool,
@@ -133,7 +133,7 @@ struct Parameters {
     yielding: Yielding,
 }
 
-impl Parameters {
+impl Settings {
     fn from_given(given: &Given<'_>) -> Self {
         Self {
             proximity: given.get(PROXIMITY.name),
@@ -163,7 +163,7 @@ enum Choice {
 /// The policy.
 #[derive(Debug)]
 struct Sicc {
-    parameters: Parameters,
+    settings: Settings,
     choice: Choice,
     /// Made when the network is first seen; its cables don't change.
     racks: Option<(Racks, Limits)>,
@@ -172,14 +172,8 @@ struct Sicc {
 }
 
 impl Sicc {
-    const fn new(parameters: Parameters, choice: Choice) -> Self {
-        Self {
-            parameters,
-            choice,
-            racks: None,
-            requests: BTreeMap::new(),
-            orders: Directives::new(),
-        }
+    const fn new(settings: Settings, choice: Choice) -> Self {
+        Self { settings, choice, racks: None, requests: BTreeMap::new(), orders: Directives::new() }
     }
 
     fn begin(&mut self, network: &Network, request: &Arc<Request>) {
@@ -197,7 +191,7 @@ impl Sicc {
         let requests = others.count() + 1;
         let front = state::Front::new(network, request.front, received, requests);
         let (state, gathering) =
-            State::new(&self.parameters, self.choice, racks, Arc::clone(request), &holders, &front);
+            State::new(&self.settings, self.choice, racks, Arc::clone(request), &holders, &front);
         self.orders.push(order(request.id, HubOrder::Gather(gathering)));
         self.requests.insert(request.id, state);
     }
@@ -214,7 +208,7 @@ impl Policy for Sicc {
                 if let (Some(state), Some((racks, _))) =
                     (self.requests.get_mut(request), &self.racks)
                 {
-                    let orders = state.advance(&self.parameters, self.choice, racks, sample);
+                    let orders = state.advance(&self.settings, self.choice, racks, sample);
                     self.orders.extend(orders.into_iter().map(|what| order(*request, what)));
                 }
             }

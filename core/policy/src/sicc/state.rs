@@ -13,7 +13,7 @@ use units::{Bytes, Rate, Span};
 use super::redirect::{Load, mean, redirect};
 use super::speed::{demand, shares};
 use super::tree::{self, Swarm, Target};
-use super::{Choice, Parameters, Racks, joint};
+use super::{Choice, Racks, Settings, joint};
 
 /// A full packet on Ethernet, octets.
 const PACKET: Bytes = Bytes::new(MSS.get() + HEADER.get());
@@ -113,7 +113,7 @@ pub(super) struct State {
 impl State {
     /// The beginning of a request of which `holders` are asked.
     pub(super) fn new(
-        parameters: &Parameters,
+        settings: &Settings,
         choice: Choice,
         racks: &Racks,
         request: Arc<Request>,
@@ -135,8 +135,8 @@ impl State {
             let servers = (0u32..).map(NodeId).zip(&counts).filter(|(_, count)| **count > 0);
             servers.map(|(server, count)| Target { server, objects: *count, spare: spare(server) })
         };
-        let packet = if parameters.pack { PACKET } else { mean_size(&request.sizes) + HEADER };
-        let most = match (parameters.tree, parameters.hubs) {
+        let packet = if settings.pack { PACKET } else { mean_size(&request.sizes) + HEADER };
+        let most = match (settings.tree, settings.hubs) {
             (false, _) => u32::MAX,
             (true, Some(hubs)) => hubs,
             (true, None) => tree::most_hubs(&front.down, front.up, packet, front.requests),
@@ -151,7 +151,7 @@ impl State {
         let hub = |(s, parent): (&Swarm, _)| Hub { node: s.hub, parent, speed: model::LEAST_RATE };
         let hubs: Vec<Hub> = swarms.iter().zip(parents).map(hub).collect();
         let backups = swarms.iter().map(|swarm| swarm.backup).collect();
-        let swarms = if parameters.proximity {
+        let swarms = if settings.proximity {
             let mut places = vec![None; racks.count() * parts as usize];
             for (hub, swarm) in (0u32..).zip(&swarms) {
                 places[(swarm.rack * parts + swarm.part) as usize] = Some(hub);
@@ -187,7 +187,7 @@ impl State {
             hub.speed = *speed;
         }
         let (hubs, ways) = (state.hubs.clone(), state.ways.clone());
-        (state, Gathering { hubs, ways, packed: parameters.pack })
+        (state, Gathering { hubs, ways, packed: settings.pack })
     }
 
     pub(super) fn front(&self) -> NodeId {
@@ -246,7 +246,7 @@ impl State {
     /// Takes in what has arrived, and says what changes.
     pub(super) fn advance(
         &mut self,
-        parameters: &Parameters,
+        settings: &Settings,
         choice: Choice,
         racks: &Racks,
         sample: &Sample,
@@ -260,8 +260,8 @@ impl State {
         let mut orders = Vec::new();
         let left = self.left();
         self.measure(sample, &left);
-        if parameters.speed {
-            self.planned = parameters.yielding.planned(
+        if settings.speed {
+            self.planned = settings.yielding.planned(
                 self.planned,
                 self.received,
                 self.capacity,
@@ -286,7 +286,7 @@ impl State {
                 (loads, whole)
             }
         };
-        if parameters.redirect {
+        if settings.redirect {
             let mut moves = self.redirect(choice, racks, target, &mut loads);
             if choice == Choice::Joint {
                 moves.append(&mut self.ask_directly(target, &mut loads));
@@ -295,7 +295,7 @@ impl State {
                 orders.push(HubOrder::Redirect(moves));
             }
         }
-        if parameters.speed {
+        if settings.speed {
             let before = self.speeds.clone();
             let left = self.left();
             let real = self.real.clone();

@@ -30,6 +30,20 @@ fn every_policy_says_what_it_is() {
     }
 }
 
+/// A default is published where the source of the policy that lists the parameter gives it: ours have none, and of `sab`
+/// the text gives one.
+#[test]
+fn no_default_of_ours_counts_as_published() {
+    for policy in POLICIES {
+        let published = policy.parameters.iter().filter(|p| p.published.is_some()).map(|p| p.name);
+        if policy.source.starts_with("ours") {
+            assert_eq!(published.count(), 0, "{}", policy.name);
+        } else if policy.name == "sab" {
+            assert_eq!(published.collect::<Vec<_>>(), ["buffer_share"]);
+        }
+    }
+}
+
 /// Each parameter is read as the type that it has: least and most are taken, or refused as contradicting
 /// another, and nothing panics.
 #[test]

@@ -40,7 +40,7 @@ use answers::Wrong;
 pub use applications::declarations;
 
 /// How long a connection may be silent between requests, or take over a request's head.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_nanos(protocol::client::IDLE.as_nanos());
 
 /// How long one for whom there is no place may take to ask, so that it is told why; and so many at once.
 const TOLD: Duration = Duration::from_secs(1);

@@ -136,7 +136,7 @@ impl Answers<'_> {
         Some(ObjectiveStatus {
             name: account.objective.clone(),
             aim: account.aim.to_string(),
-            late: account.due.is_some_and(|due| due <= self.now),
+            late: account.due.is_some_and(|due| due <= self.as_of),
             policy: account.policy,
             shared: shared.collect(),
         })
@@ -291,7 +291,7 @@ impl Answers<'_> {
         let mut carriers = self.registry.carriers(&flow.selector);
         let class = carriers.find_map(|of| match agent {
             Some(_) => sure?.held.class(&of),
-            None => self.agents.standing().class_left(self.now, &of),
+            None => self.agents.standing().class_left(self.as_of, &of),
         });
         if let Some(class) = class.filter(|class| *class != grant.priority) {
             let why = failed(&|agent, of| agent.failures.priority(of).map(String::from));
@@ -310,7 +310,7 @@ impl Answers<'_> {
         let agent = self.agents.acting_for(flow.ends.0).map(|(_, agent)| agent.since);
         let since = agent.into_iter().chain([self.orders.since()]);
         let since = since.fold(self.desired.intention(id).since, Time::max);
-        let is_long = self.now.since(since) > self.context.patience();
+        let is_long = self.as_of.since(since) > self.context.patience();
         self.measured(flow).filter(|measured| is_long && measured.fraction(4, 5) > limit)
     }
 
@@ -356,7 +356,7 @@ impl Answers<'_> {
             Err(doubt) => {
                 let mut carriers = self.registry.carriers(&flow.selector);
                 let standing = self.agents.standing();
-                let left = carriers.find_map(|of| standing.class_left(self.now, &of));
+                let left = carriers.find_map(|of| standing.class_left(self.as_of, &of));
                 let left = left.map(|class| format!("; class {class} {MAY_STAND}"));
                 return format!("nobody: {doubt}{}", left.unwrap_or_default());
             }
