@@ -258,6 +258,8 @@ mod tests {
                 source: "10.0.0.1:1".parse().unwrap(),
                 destination: "10.0.0.2:2".parse().unwrap(),
             },
+            source_pod: None,
+            destination_pod: None,
             carriers: Vec::new(),
             intended_bps: Some(Rate::from_mbps(12)),
             enforced_bps: None,

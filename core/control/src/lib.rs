@@ -46,7 +46,7 @@ pub use config::{
 };
 pub use controller::{Answers, Change, Controller};
 pub use judged::Judged;
-pub use message::{ChannelId, Closing, Input, Output, OwnedInput, Refusal, note, note_unreadable};
+pub use message::{ChannelId, Closing, Input, Output, OwnedInput, Refusal, note};
 pub use record::Digest;
 pub use replay::{Configure, Replay, replay};
 pub use status::{

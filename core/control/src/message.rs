@@ -187,21 +187,6 @@ pub fn note(outcome: &mut Outcome, index: u64, became: Result<(), Refusal>) -> b
     true
 }
 
-/// The same of a declaration that can't be read: the `problem` is told, unless the application is refused first.
-pub fn note_unreadable(
-    outcome: &mut Outcome,
-    index: u64,
-    problem: Problem,
-    refused: Option<Refusal>,
-) -> bool {
-    if let Some(refusal) = refused {
-        return note(outcome, index, Err(refusal));
-    }
-    let Problem { field, reason } = problem;
-    outcome.refused.push(RefusedDeclaration { index, field, reason, later: false });
-    true
-}
-
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.reason)

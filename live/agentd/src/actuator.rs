@@ -524,7 +524,7 @@ mod tests {
         let all: Vec<Process> = (1..=20).map(Process::Pid).chain(groups).collect();
         let looked_for: Vec<_> =
             all.iter().map(|process| (process, Sockets::MadeIn([1].into()))).collect();
-        let told = having(&looked_for, |sockets| *sockets == Sockets::MadeIn([1].into()));
+        let told = having(&looked_for, |sockets| *sockets == Sockets::MadeIn([1].into()), None);
         assert_eq!(told, [&all[..MOST_HOLDERS], &all[20..20 + MOST_GROUPS]].concat());
     }
 

@@ -457,7 +457,7 @@ impl Registry {
         for (host, process) in named {
             // Of pods agents tell without being asked.
             let is_new = |process: &Process| {
-                !is_pod(process) && !self.processes.is_named_by(host, process, by)
+                !names_pod(process) && !self.processes.is_named_by(host, process, by)
             };
             if !process.as_ref().is_some_and(is_new) {
                 continue;
@@ -465,10 +465,10 @@ impl Registry {
             let hosts = beside(host);
             let own = named.into_iter().filter(|(host, _)| hosts.contains(host));
             let own = own.filter_map(|(_, own)| own.clone());
-            let mut all: BTreeSet<Process> = own.filter(|own| !is_pod(own)).collect();
+            let mut all: BTreeSet<Process> = own.filter(|own| !names_pod(own)).collect();
             all.extend(self.groups_at(view, &hosts));
             for (_, process, naming) in hosts.iter().flat_map(|host| self.processes.of(*host)) {
-                if naming.contains_key(&by) && !is_pod(process) {
+                if naming.contains_key(&by) && !names_pod(process) {
                     all.insert(process.clone());
                 }
             }
@@ -515,7 +515,7 @@ impl Registry {
         hosts: &[NodeId],
     ) -> (BTreeSet<Process>, BTreeSet<Process>) {
         let named = hosts.iter().flat_map(|host| self.processes.of(*host));
-        let mut named: Vec<_> = named.filter(|(_, process, _)| !is_pod(process)).collect();
+        let mut named: Vec<_> = named.filter(|(_, process, _)| !names_pod(process)).collect();
         named.sort_unstable_by_key(|(number, ..)| *number);
         let mut counts: BTreeMap<ApplicationId, usize> = BTreeMap::new();
         let turn = |(number, process, by): (ProcessId, &Process, &NamedBy)| {
@@ -570,7 +570,7 @@ impl Registry {
     }
 }
 
-const fn is_pod(process: &Process) -> bool {
+const fn names_pod(process: &Process) -> bool {
     matches!(process, Process::Pod(_))
 }
 

@@ -131,6 +131,11 @@ impl Registry {
         }
     }
 
+    /// An application has more than it is granted; `told` to people.
+    pub(crate) fn note_excess(&mut self, now: Time, told: String) {
+        self.overreach.note(now, told);
+    }
+
     /// An application has declared what is another's: counted, and `told` to people.
     pub(crate) fn note_usurper(&mut self, now: Time, application: &str, told: String) {
         self.overreach.note(now, told);

@@ -53,7 +53,7 @@ impl Controller {
                  beyond are not governed; raise limits.flows",
                 self.context.limits.flows
             );
-            self.registry.overreach.note(self.context.now, told);
+            self.registry.note_excess(self.context.now, told);
         }
     }
 
