@@ -49,7 +49,7 @@ impl View<'_> {
     /// The same of pairs of hosts: of each the time that its completed flows take in that network one
     /// after the other, over the time in which one of them at least was under way.
     pub(super) fn pair_rate_normalized(&self) -> Sample {
-        let mut pairs: BTreeMap<(NodeId, NodeId), (Span, Vec<(Time, Time)>)> = BTreeMap::new();
+        let mut pairs: BTreeMap<_, (Span, Vec<(Time, Time)>)> = BTreeMap::new();
         for (flow, empty) in self.run.flows.iter().zip(&self.run.host_queues.ideal) {
             if let Some(end) = flow.end {
                 let (alone, ways) = pairs.entry((flow.src, flow.dst)).or_default();

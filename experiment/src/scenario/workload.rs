@@ -605,7 +605,7 @@ fn shuffle(
     let is_drawn = trace.or("sizes", false, |v| v.choice(&[("own", false), ("drawn", true)]))?;
     sites.append(&mut trace.sites());
     trace.done()?;
-    let drawn = is_drawn.then(|| Shuffle { jobs: sample.jobs, ..generated });
+    let drawn = is_drawn.then_some(Shuffle { jobs: sample.jobs, ..generated });
     Ok(match file {
         Some(file) => Recipe::Swim { file, sample, drawn },
         None => Recipe::Shuffle(generated),

@@ -83,12 +83,10 @@ impl Watched {
 
     /// A packet, and a recovery before it or after.
     fn both(&mut self, real: &Queue, sent: (u32, u32), recovers_first: bool) -> bool {
-        let agrees = if recovers_first {
-            self.recover(real.recovered) && self.offer(real, sent)
-        } else {
-            self.offer(real, sent) && self.recover(real.recovered)
-        };
-        agrees && self.stands(real)
+        (!recovers_first || self.recover(real.recovered))
+            && self.offer(real, sent)
+            && (recovers_first || self.recover(real.recovered))
+            && self.stands(real)
     }
 
     /// Takes in what the port holds after a packet; a recovery may have come before it or after.
