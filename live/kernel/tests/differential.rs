@@ -328,7 +328,7 @@ fn execute(switch: &mut Switch, number: PortNumber, now: Time, operation: &Opera
         Operation::Sweep => switch.sweep(now).map(drop),
         Operation::Pace { .. } | Operation::Watch { .. } => Ok(()),
     };
-    assert!(matches!(done, Ok(()) | Err(Error::Stale { .. } | Error::Bpf { .. })), "{done:?}");
+    assert!(matches!(done, Ok(()) | Err(Error::Stale { .. } | Error::Crowded(2))), "{done:?}");
     done.is_ok()
 }
 
