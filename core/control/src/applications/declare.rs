@@ -18,7 +18,7 @@ use units::{Bytes, Span};
 use crate::applications::application::ApplicationId;
 use crate::applications::flow::Flow;
 use crate::applications::registry::Registry;
-use crate::applications::selector::{NamedBy, ProcessId, Selector};
+use crate::applications::selector::{NamedBy, ProcessId, Selector, names_pod};
 use crate::applications::truth::OWN_TASKS;
 use crate::applications::weigh;
 use crate::config::wrong_cgroup;
@@ -468,7 +468,7 @@ impl Registry {
             let mut all: BTreeSet<Process> = own.filter(|own| !names_pod(own)).collect();
             all.extend(self.groups_at(view, &hosts));
             for (_, process, naming) in hosts.iter().flat_map(|host| self.processes.of(*host)) {
-                if naming.contains_key(&by) && !names_pod(process) {
+                if naming.contains_key(&by) {
                     all.insert(process.clone());
                 }
             }
@@ -508,14 +508,14 @@ impl Registry {
     }
 
     /// What the agent of these hosts looks for, and what it has no room for: control groups of tenants go before others.
-    /// Applications take turns, each with what it named first. Of pods it tells without being asked.
+    /// Applications take turns, each with what it named first.
     pub(crate) fn sought(
         &self,
         view: &View,
         hosts: &[NodeId],
     ) -> (BTreeSet<Process>, BTreeSet<Process>) {
         let named = hosts.iter().flat_map(|host| self.processes.of(*host));
-        let mut named: Vec<_> = named.filter(|(_, process, _)| !names_pod(process)).collect();
+        let mut named: Vec<_> = named.collect();
         named.sort_unstable_by_key(|(number, ..)| *number);
         let mut counts: BTreeMap<ApplicationId, usize> = BTreeMap::new();
         let turn = |(number, process, by): (ProcessId, &Process, &NamedBy)| {
@@ -568,10 +568,6 @@ impl Registry {
             receiver_queue: report.receiver_queue_bytes,
         })
     }
-}
-
-const fn names_pod(process: &Process) -> bool {
-    matches!(process, Process::Pod(_))
 }
 
 /// No such host is known. Where its agent may still come, the application waits instead: what is refused it would

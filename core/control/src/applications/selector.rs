@@ -1,6 +1,7 @@
 //! Which packets are a flow's, as far as its application knows, and the processes that flows name.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::ops::RangeInclusive;
@@ -89,6 +90,11 @@ pub(crate) fn leaving(from: IpAddr) -> RangeInclusive<Connection> {
     first..=Connection { source: SocketAddr::new(from, u16::MAX), destination: most }
 }
 
+/// Of pods agents tell without being asked.
+pub(crate) const fn names_pod(process: &Process) -> bool {
+    matches!(process, Process::Pod(_))
+}
+
 /// The applications that name a process, and by how many flows.
 pub(crate) type NamedBy = BTreeMap<ApplicationId, usize>;
 
@@ -99,7 +105,7 @@ pub(crate) struct Processes {
     numbers: BTreeMap<(NodeId, Process), (ProcessId, NamedBy)>,
     named: BTreeMap<ProcessId, (NodeId, Process)>,
     next: u32,
-    /// Hosts whose processes have changed.
+    /// Hosts where others are to be looked for than before.
     changed: BTreeSet<NodeId>,
 }
 
@@ -127,7 +133,7 @@ impl Processes {
         });
         let flows = all.entry(by).or_default();
         *flows += 1;
-        if *flows == 1 {
+        if *flows == 1 && !names_pod(process) {
             changed.insert(host);
         }
         *number
@@ -145,7 +151,9 @@ impl Processes {
             *flows -= 1;
             if *flows == 0 {
                 all.remove(&by);
-                self.changed.insert(key.0);
+                if !names_pod(&key.1) {
+                    self.changed.insert(key.0);
+                }
             }
         }
         if all.is_empty() {
@@ -159,14 +167,16 @@ impl Processes {
         self.named.get(&number).map(|(_, process)| process)
     }
 
-    /// The processes of a host, their numbers, which are higher for later ones, and who names them.
+    /// The processes of a host that are to be looked for, their numbers, which are higher for later ones, and who names
+    /// them.
     pub(crate) fn of(&self, host: NodeId) -> impl Iterator<Item = (ProcessId, &Process, &NamedBy)> {
-        let least = (host, Process::Pid(0));
-        let all = self.numbers.range(least..).take_while(move |((at, _), _)| *at == host);
+        // In the order of their kinds, of which pods are the last.
+        let all = (host, Process::Pid(0))..(host, Process::Pod(String::new()));
+        let all = self.numbers.range(all);
         all.map(|((_, process), (number, by))| (*number, process, by))
     }
 
-    /// The hosts whose processes have changed since this was asked last.
+    /// The hosts where others are to be looked for than when this was asked last.
     pub(crate) fn take_changed(&mut self) -> Vec<NodeId> {
         core::mem::take(&mut self.changed).into_iter().collect()
     }
@@ -219,6 +229,11 @@ mod tests {
         assert_eq!(named, [&pid, &group]);
         assert_eq!(processes.named(first), Some(&pid));
         assert_eq!(processes.take_changed(), [host, NodeId(4)]);
+        let name = Process::Pod("a/b".into());
+        let pod = processes.take(host, &name, by);
+        assert_eq!((processes.named(pod), processes.of(host).count()), (Some(&name), 2));
+        processes.release(pod, by);
+        assert_eq!((processes.named(pod).is_none(), processes.take_changed()), (true, Vec::new()));
         assert_eq!(processes.take(host, &pid, another), first);
         for (who, is_told) in [(by, false), (by, true)] {
             assert!(processes.is_named_by(host, &pid, who));
