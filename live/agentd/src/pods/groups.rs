@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Groups that are looked at: who has more gets no more of the agent's time.
-const MOST: usize = 16_384;
+pub const MOST: usize = 16_384;
 /// The longest uid, without dashes.
 const MOST_UID: usize = 64;
 /// The group of all pods.

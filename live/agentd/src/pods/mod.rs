@@ -56,14 +56,17 @@ impl Pods {
         Ok(Self { told, root, named: HashMap::new(), asking })
     }
 
-    /// Looks up the pods of control groups, by their inodes. It looks for groups anew where one wasn't there before.
+    /// Looks up the pods of control groups, by their inodes. It looks for groups anew where one wasn't there before; what
+    /// it knows of others stays until the next list, as a sample and what has ended ask for different ones in turn.
     pub fn look_up(&mut self, groups: impl Iterator<Item = u64> + Clone) {
         let Self { told, named, root, .. } = self;
         let is_told = told.has_changed().unwrap_or(false);
         if !is_told && groups.clone().all(|group| named.contains_key(&group)) {
             return;
         }
-        named.clear();
+        if is_told || named.len() > groups::MOST {
+            named.clear();
+        }
         let known = told.borrow_and_update();
         if !known.is_empty() {
             let of_pods = groups::of_pods(root);

@@ -164,6 +164,13 @@ async fn a_group_is_of_the_pod_that_has_its_uid_also_where_it_comes_later() {
 }
 
 #[tokio::test]
+async fn what_is_known_of_a_group_stays_where_another_is_looked_up() {
+    let mut pods = Pods::of_group(1, "default/a");
+    pods.look_up([2].into_iter());
+    assert_eq!([1, 2].map(|group| pods.of(group)), [Some("default/a"), None]);
+}
+
+#[tokio::test]
 async fn without_an_answer_there_are_no_pods_until_one_comes() {
     let server = Server::new(Some((500, String::new()))).await;
     let root = tempfile::tempdir().unwrap();
