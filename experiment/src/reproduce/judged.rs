@@ -669,7 +669,7 @@ fn measures(
     for (point, repetitions) in points {
         let here = here(panel, point);
         let metrics = repetitions.iter().map(|measured| metrics_of(measured));
-        let one_run = are_one_run(repetitions);
+        let one_run = |row: &Published| are_one_run(repetitions, row);
         measures.extend(told(&judged(panel, &here, metrics), &here, prefix, one_run));
     }
     let Some((first, repetitions)) = points.first().filter(|_| varies) else {
@@ -681,13 +681,18 @@ fn measures(
         let along = points.iter().filter_map(|(_, all)| all.get(repetition).copied());
         average(&along.collect::<Vec<_>>())
     });
-    let one_run = points.iter().all(|(_, repetitions)| are_one_run(repetitions));
+    let one_run =
+        |row: &Published| points.iter().all(|(_, repetitions)| are_one_run(repetitions, row));
     measures.extend(told(&judged(panel, &whole, averages), &whole, prefix, one_run));
     measures
 }
 
-/// Whether all repetitions are one run, whatever the seed.
-fn are_one_run(repetitions: &Repetitions<'_>) -> bool {
+/// Whether what `row` compares is one run in all repetitions, whatever the seed.
+fn are_one_run(repetitions: &Repetitions<'_>, row: &Published) -> bool {
+    // Other policies differ by the seed where these don't, and a value of a choice may run without them.
+    let is_compared = |own: &&PolicyMeasured| {
+        own.policy == row.policy || row.against.as_ref() == Some(&own.policy)
+    };
     let same = |one: &PolicyMeasured, other: &PolicyMeasured| {
         one.metrics.len() == other.metrics.len()
             && one.metrics.iter().all(|(name, value)| {
@@ -695,8 +700,9 @@ fn are_one_run(repetitions: &Repetitions<'_>) -> bool {
             })
     };
     repetitions.windows(2).all(|two| {
-        let (one, other) = (&two[0].0, &two[1].0);
-        one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        let [one, other] = [two[0], two[1]]
+            .map(|measured| measured.0.iter().filter(is_compared).collect::<Vec<_>>());
+        one.len() == other.len() && one.into_iter().zip(other).all(|(one, other)| same(one, other))
     })
 }
 
@@ -705,8 +711,13 @@ fn is_near(one: f64, other: f64) -> bool {
     (one - other).abs() <= 1e-12 * one.abs().max(other.abs())
 }
 
-/// The verdict on each of `published`, in its order; `one_run`: of one run, whatever the seed.
-fn told(result: &RunResult, published: &[Published], prefix: &str, one_run: bool) -> Vec<Measure> {
+/// The verdict on each of `published`, in its order; `one_run`: whether it is of one run, whatever the seed.
+fn told(
+    result: &RunResult,
+    published: &[Published],
+    prefix: &str,
+    one_run: impl Fn(&Published) -> bool,
+) -> Vec<Measure> {
     let measures = published.iter().filter_map(|published| {
         let policy = result.results.iter().find(|policy| policy.policy == published.policy)?;
         let key = published.key();
@@ -733,7 +744,7 @@ fn told(result: &RunResult, published: &[Published], prefix: &str, one_run: bool
             as_chosen: lacks.then(|| compared(published, ours)),
             because,
             same_seeds: None,
-            one_run,
+            one_run: one_run(published),
             published: published.clone(),
         })
     });

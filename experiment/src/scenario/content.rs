@@ -102,7 +102,8 @@ impl Content {
         if let Node::Table(root) = &document.root.node {
             let mut root = root.clone();
             root.retain(|key, _| !WITHOUT.contains(&key.as_str()));
-            let mut is_heard = word(&root, "world") == Some(World::Lab.name());
+            let mut is_heard =
+                word(&root, "world") == Some(World::Lab.name()) || has_samples(&root);
             if let Some((_, control)) = root.remove("control") {
                 // A whole controller tells, in the notes of a run, what it didn't take.
                 is_heard |=
@@ -121,7 +122,7 @@ impl Content {
     /// Names for the results of each of the policies `labels`, beside those of the `baseline` where
     /// they are compared with one, which also depend on `with`. They are equal for equal files and
     /// sources of the program and equal contents, but for other policies, for what a policy is called,
-    /// and for the control of one that decides nothing.
+    /// and for the control of one that decides nothing, unless queues are sampled.
     ///
     /// # Errors
     /// A file that can't be read.
@@ -173,6 +174,13 @@ impl Own {
         written.table(&table, folder);
         Self { label, written, is_controlled: is_heard || !is_passive }
     }
+}
+
+/// Whether queues are sampled: that goes on until all that was said has been heard, also by a policy that decides nothing.
+fn has_samples(root: &Table) -> bool {
+    let queues = root.get("queues").map(|(_, queues)| &queues.node);
+    root.contains_key("monitor")
+        || matches!(queues, Some(Node::Table(own)) if own.contains_key("sample"))
 }
 
 /// The text `key` of a table.

@@ -432,6 +432,24 @@ fn equal_runs_are_made_once() {
     assert_eq!(desk.count(&desk.plan(&one)).1, 0);
 }
 
+/// Queues are sampled until all that was said has been heard: a late control shows where nothing is decided, too.
+#[test]
+fn where_queues_are_sampled_the_control_counts_for_every_policy() {
+    let desk = Desk::new();
+    let sampled = BASE.replace("[workload]", "[queues]\nsample = \"100 us\"\n\n[workload]");
+    let late = sampled.replace("[workload]", "[control]\ndelay = \"3 ms\"\n\n[workload]");
+    let figure = "[figure]\ntext = \"text\"\nnumber = \"1\"\nmetric = \"queue_mean_packets\"\n";
+    let run = |base: &str| {
+        let text = format!("name = \"a\"\ntitle = \"A\"\n{base}{figure}");
+        fs::write(desk.0.path().join("scenarios/text/a.toml"), text).unwrap();
+        let (results, runs) = desk.count(&desk.plan(&Selection::default()));
+        let of_tcp = &results[0].as_ref().unwrap().0[0];
+        assert_eq!((of_tcp.policy.as_str(), runs), ("tcp", 2));
+        of_tcp.metrics["queue_mean_packets"].to_bits()
+    };
+    assert_ne!(run(&sampled), run(&late));
+}
+
 #[test]
 fn figures_share_runs_and_panels_share_a_figure() {
     let desk = Desk::new();

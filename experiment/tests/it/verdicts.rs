@@ -178,6 +178,27 @@ fn a_single_run_beside_runs_that_differ_decides_nothing() {
     }
 }
 
+/// What stands has a policy beside this one that differs by its seed, and what else was possible is run without it.
+#[test]
+fn a_single_run_stands_beside_those_of_the_same_policy_alone() {
+    let axis = AXIS.replace("seeds = 2", "seeds = 3");
+    let (plan, mut results) = plan(&scenario(&format!("{axis}{OPEN}")));
+    let panel = &plan.figures[0].panels[0];
+    put(&mut results, &panel.points, &[0.0085, 0.0086, 0.0084], None);
+    for unit in panel.points.iter().flat_map(|point| &point.units) {
+        let tcp = &mut results[*unit].as_mut().unwrap().0[0];
+        tcp.metrics.values_mut().for_each(|value| *value = 0.0085);
+    }
+    for (points, mean) in panel.choices[0].tried.iter().zip([0.0085, 0.002]) {
+        put(&mut results, points, &[mean; 3], None);
+        for unit in points.iter().flat_map(|point| &point.units) {
+            results[*unit].as_mut().unwrap().0.truncate(1);
+        }
+    }
+    let figure = Reproduction::new(&plan, &results, false).figures.remove(0);
+    assert_eq!(figure.measures[0].verdict, Verdict::Undetermined, "less: differs");
+}
+
 /// Published are 8.5 ms ± 1 ms, of a flow or of the whole.
 #[test]
 fn what_follows_and_agrees_by_no_reading_stays_without_information() {

@@ -19,9 +19,9 @@ fn desk(policy: &str, network: &Network, echo: Echo) -> Desk {
     if has("pause") {
         parameters = parameters.with("pause", Span::ZERO);
     }
-    // What is kept for nobody, as by the example of docs/adding-a-policy.md.
+    // The example of docs/adding-a-policy.md keeps next to nothing for nobody: a share is never zero.
     if has("reserve") {
-        parameters = parameters.with("reserve", Share::literal(0));
+        parameters = parameters.with("reserve", Share::LEAST);
     }
     Desk::new(network.clone(), policy.build(&parameters).unwrap())
 }
