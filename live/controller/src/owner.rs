@@ -311,7 +311,7 @@ impl Owner {
                 self.ordered.clear();
                 return;
             }
-            if self.send(now, out) {
+            if self.send(out) {
                 break;
             }
         }
@@ -438,7 +438,7 @@ impl Owner {
             recorder.decided(&out, self.controller.judged());
         }
         if self.mandate.holds() {
-            self.send(now, out);
+            self.send(out);
             self.tell_followers();
         }
     }
@@ -459,7 +459,7 @@ impl Owner {
 
     /// Sends what came out; whether everybody could be reached. Who couldn't is gone, which is an input
     /// again.
-    fn send(&mut self, now: Time, mut out: Vec<Output>) -> bool {
+    fn send(&mut self, mut out: Vec<Output>) -> bool {
         let mut gone = Vec::new();
         for output in out.drain(..) {
             match output {
@@ -502,7 +502,8 @@ impl Owner {
         self.out = out;
         let reached_all = gone.is_empty();
         for input in gone {
-            self.input(now, input);
+            // After the turn's tick, not with it: who plays a recording again could not tell which of both was first.
+            self.input(self.clock.now(), input);
         }
         reached_all
     }
