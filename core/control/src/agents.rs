@@ -473,9 +473,14 @@ impl Agents {
         })
     }
 
-    /// The hosts whose agents have sampled connections and do so no more.
+    /// The hosts whose agents have sampled connections and do so no more. What they said while the controller slept may
+    /// still wait.
     pub(crate) fn stopped(&self, cx: &Context) -> Vec<NodeId> {
-        let stopped = self.agents.values().filter(|agent| agent.samples() && agent.has_stopped(cx));
+        let is_silent = |agent: &&Agent| {
+            let (_, came) = agent.begun;
+            agent.samples() && agent.has_stopped(cx) && cx.awake.since(came.awake) > cx.patience()
+        };
+        let stopped = self.agents.values().filter(is_silent);
         stopped.flat_map(|agent| agent.hosts.iter().copied()).collect()
     }
 

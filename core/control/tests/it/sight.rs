@@ -301,10 +301,19 @@ fn who_rests_counts_again_where_nobody_would_see_it() {
         complete(&mut rig, "small", "job");
         rig.pass(Span::ZERO);
         assert!(held(&rig, "large").is_some(), "it rests, and keeps its limit");
+        rig.now += SECOND * 5;
+        rig.input(Input::Tick).unwrap();
+        assert!(
+            held(&rig, "large").is_some(),
+            "the controller slept: what its agent said may wait"
+        );
         if goes {
             rig.input(Input::AgentGone(agent)).unwrap();
         }
-        rig.pass(SECOND * 10);
+        for _ in 0..10 {
+            rig.pass(SECOND);
+            rig.input(Input::Tick).unwrap();
+        }
         assert_eq!(held(&rig, "large"), None, "its agent is gone: {goes}");
     }
 }
