@@ -623,17 +623,10 @@ mod tests {
     use units::Rate;
 
     use super::*;
-    use crate::config::Config;
     use crate::desired::Grant;
+    use crate::fixture::{config, connection};
 
     const CHANNEL: ChannelId = ChannelId(1);
-
-    fn connection(port: u16) -> Connection {
-        Connection {
-            source: ([10, 0, 0, 1], port).into(),
-            destination: ([10, 0, 0, 2], 5000).into(),
-        }
-    }
 
     fn grant(mbps: u64) -> Grant {
         Grant { rate: Some(Rate::from_mbps(mbps)), priority: 0 }
@@ -641,8 +634,7 @@ mod tests {
 
     /// An agent that has said hello and was told everything.
     fn one_agent() -> (Agents, View, Context, NodeId) {
-        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
-        let mut config = Config::new("tcp", policy);
+        let mut config = config();
         let cx = Context::new(&config, 4, Time::ZERO);
         let mut view = View::new(&mut config).expect("a view");
         let mut agents = Agents::default();

@@ -26,6 +26,8 @@ mod decider;
 mod desired;
 mod fabric;
 mod failures;
+#[cfg(test)]
+mod fixture;
 mod gauge;
 mod judged;
 mod message;

@@ -292,15 +292,9 @@ mod tests {
     use units::Span;
 
     use super::*;
+    use crate::fixture::{config, connection};
 
     const ENDS: (NodeId, NodeId) = (NodeId(1), NodeId(2));
-
-    fn connection(port: u16) -> Connection {
-        Connection {
-            source: ([10, 0, 0, 1], port).into(),
-            destination: ([10, 0, 0, 2], 5000).into(),
-        }
-    }
 
     fn sent(port: u16, bytes: u64) -> ConnectionReport {
         ConnectionReport {
@@ -315,8 +309,7 @@ mod tests {
 
     #[test]
     fn a_pair_is_divided_among_those_that_send_and_ends_with_the_last() {
-        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is one");
-        let config = crate::config::Config::new("tcp", policy);
+        let config = config();
         let (mut pairs, now) = (Pairs::default(), Time::ZERO + Span::from_secs(1));
         let cx = &Context::new(&config, 1, now);
         let share = |pairs: &Pairs, port| pairs.share(&connection(port), || Some(ENDS));
@@ -342,8 +335,7 @@ mod tests {
     /// However many reports a sample comes in.
     #[test]
     fn a_pair_is_looked_through_twice_a_sample_at_most() {
-        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is one");
-        let config = crate::config::Config::new("tcp", policy);
+        let config = config();
         let began = Time::ZERO + Span::from_secs(1);
         let (mut pairs, mut cx) = (Pairs::default(), Context::new(&config, 1, began));
         let access = Rate::from_mbps(100);
@@ -369,8 +361,7 @@ mod tests {
     /// What a connection carried until its end counts for its pair like what others carry.
     #[test]
     fn what_has_ended_counts_for_its_pair() {
-        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
-        let config = crate::config::Config::new("tcp", policy);
+        let config = config();
         let (mut pairs, mut cx) = (Pairs::default(), Context::new(&config, 1, Time::ZERO));
         let access = Rate::from_mbps(100);
         let mut sample = |pairs: &mut Pairs, open: &[(u16, u64)]| {

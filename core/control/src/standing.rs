@@ -260,10 +260,7 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn connection(port: u16) -> Connection {
-        Connection { source: ([10, 0, 0, 1], port).into(), destination: ([10, 0, 0, 2], 80).into() }
-    }
+    use crate::fixture::connection;
 
     #[test]
     fn what_was_left_stands_until_its_lease_ends_or_an_agent_answers_for_it() {

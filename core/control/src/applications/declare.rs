@@ -627,12 +627,11 @@ fn check_task(field: &'static str, task: u32) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::fixture::config;
 
     #[test]
     fn a_refused_declaration_leaves_no_trace_and_a_repeated_one_changes_nothing() {
-        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
-        let mut config = Config::new("tcp", policy);
+        let mut config = config();
         config.limits.flows = 1;
         let cx = Context::new(&config, 1, units::Time::ZERO);
         let mut view = View::new(&mut config).expect("a view");

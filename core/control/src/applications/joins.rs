@@ -216,18 +216,10 @@ mod tests {
     use super::*;
     use crate::applications::application::Applications;
     use crate::applications::selector::Processes;
-    use crate::config::Config;
-
-    fn connection(port: u16) -> Connection {
-        Connection {
-            source: ([10, 0, 0, 1], port).into(),
-            destination: ([10, 0, 0, 2], 5000).into(),
-        }
-    }
+    use crate::fixture::{config, connection};
 
     fn context() -> Context {
-        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
-        Context::new(&Config::new("tcp", policy), 1, Time::ZERO)
+        Context::new(&config(), 1, Time::ZERO)
     }
 
     /// Two that flows name.

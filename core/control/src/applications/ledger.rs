@@ -404,17 +404,12 @@ fn with_slack(declared: Bytes) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::fixture::{config, connection};
 
     #[test]
     fn who_has_many_connections_takes_no_others_room() {
-        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
-        let mut cx = Context::new(&Config::new("tcp", policy), 1, Time::ZERO);
+        let mut cx = Context::new(&config(), 1, Time::ZERO);
         cx.limits.flows = 1;
-        let connection = |port: u16| Connection {
-            source: ([10, 0, 0, 1], port).into(),
-            destination: ([10, 0, 0, 2], 5000).into(),
-        };
         let mut ledger = Ledger::default();
         let [many, few] = ["many", "few"].map(Arc::<str>::from);
         let settle = |ledger: &mut Ledger, port, of| {

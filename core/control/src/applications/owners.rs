@@ -28,6 +28,13 @@ impl Owners {
         connection: Connection,
         owner: Option<&Arc<str>>,
     ) -> bool {
+        // As nearly each sample says.
+        if let (Some(owner), Some((known, at))) = (owner, self.by_connection.get_mut(&connection))
+            && known == owner
+        {
+            *at = cx.awake;
+            return true;
+        }
         if let Some((before, _)) = self.by_connection.remove(&connection) {
             self.room.give(&before);
         }
@@ -75,19 +82,11 @@ impl Owners {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
-
-    fn connection(port: u16) -> Connection {
-        Connection {
-            source: ([10, 0, 0, 1], port).into(),
-            destination: ([10, 0, 0, 2], 5000).into(),
-        }
-    }
+    use crate::fixture::{config, connection};
 
     #[test]
     fn who_has_many_connections_takes_no_others_room() {
-        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
-        let mut cx = Context::new(&Config::new("tcp", policy), 1, Time::ZERO);
+        let mut cx = Context::new(&config(), 1, Time::ZERO);
         cx.limits.flows = 2;
         let mut owners = Owners::default();
         let [many, few] = ["many", "few"].map(Arc::<str>::from);

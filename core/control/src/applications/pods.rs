@@ -84,19 +84,11 @@ impl Pods {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
-
-    fn connection(port: u16) -> Connection {
-        Connection {
-            source: ([10, 0, 0, 1], port).into(),
-            destination: ([10, 0, 0, 2], 5000).into(),
-        }
-    }
+    use crate::fixture::{config, connection};
 
     #[test]
     fn there_is_room_for_as_many_as_an_application_may_have_flows_and_silence_makes_room() {
-        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
-        let mut cx = Context::new(&Config::new("tcp", policy), 1, Time::ZERO);
+        let mut cx = Context::new(&config(), 1, Time::ZERO);
         cx.limits.flows = 2;
         let mut pods = Pods::default();
         for (port, has_room) in [(1, true), (2, true), (3, false)] {

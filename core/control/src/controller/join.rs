@@ -123,22 +123,15 @@ mod tests {
     use units::Span;
 
     use super::*;
-    use crate::config::{Config, HostConfig};
+    use crate::config::HostConfig;
+    use crate::fixture::{config, connection};
     use crate::message::{ChannelId, Input};
 
     const AGENT: ChannelId = ChannelId(1);
 
-    fn connection(port: u16) -> Connection {
-        Connection {
-            source: ([10, 0, 0, 1], port).into(),
-            destination: ([10, 0, 0, 2], 5000).into(),
-        }
-    }
-
     /// A flow whose port nobody knew, and an agent that sees so many connections of it, which all send.
     fn joined_by(connections: u16) -> Controller {
-        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
-        let mut config = Config::new("tcp", policy);
+        let mut config = config();
         config.topology = hosts(2, link(100, 10, Buffer::Unlimited));
         for (name, address) in [("h0", 1), ("h1", 2)] {
             let (node, addresses) =

@@ -258,15 +258,9 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
+    use crate::fixture::connection;
 
     const RATES: [Rate; 2] = [Rate::from_mbps(10), Rate::from_mbps(20)];
-
-    fn connection(port: u16) -> Connection {
-        Connection {
-            source: ([10, 0, 0, 1], port).into(),
-            destination: ([10, 0, 0, 2], 5000).into(),
-        }
-    }
 
     #[test]
     fn a_meter_lets_through_100_ms_at_once_and_at_least_ten_frames() {

@@ -256,14 +256,14 @@ mod tests {
     use model::{LinkId, NodeKind, Topology};
 
     use super::*;
-    use crate::config::{Config, HostConfig, PortConfig};
+    use crate::config::{HostConfig, PortConfig};
+    use crate::fixture::config;
 
     const ADDRESS: core::net::IpAddr = core::net::IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 1));
 
     /// Two switches in a row, with a host behind the second.
     fn view() -> View {
-        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
-        let mut config = Config::new("tcp", policy);
+        let mut config = config();
         let mut topology = Topology::new();
         let kinds = [NodeKind::Switch, NodeKind::Switch, NodeKind::Host];
         for (name, kind) in ["far", "near", "host"].into_iter().zip(kinds) {
