@@ -8,6 +8,12 @@ in_root() {
     chroot "$root" env -u CARGO_HOME -u CARGO_TARGET_DIR -u RUSTUP_HOME -u RUSTUP_TOOLCHAIN -u MAKEFLAGS -u MAKELEVEL \
         HOME=/root LANG=C.UTF-8 PATH=/rust/bin:/root/.cargo/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }
+# What this machine trusts beside Debian's authorities: a proxy may stand between it and where crates come from.
+trusted=/usr/local/share/ca-certificates
+if [ -n "$(ls "$trusted" 2>/dev/null)" ]; then
+    cp "$trusted"/* "$root$trusted/"
+    in_root update-ca-certificates >/dev/null
+fi
 git clone --quiet --no-hardlinks "$PWD" "$root/src"
 if [ -n "$toolchain" ]; then
     mkdir "$root/rust"
