@@ -47,7 +47,8 @@ const TURN: Duration = Duration::from_millis(1);
 /// granted lasts longer.
 const GATHERED: Span = Span::from_secs(2);
 
-/// Declarations of a request that are taken in before somebody else's turn may come.
+/// Declarations of a request that are taken in before somebody else's turn may come; one with a list counts as many as
+/// that has entries.
 const SOME: usize = 16;
 
 /// What somebody says.
@@ -398,9 +399,12 @@ impl Owner {
         if is_first && request.declarations.len() == 0 {
             self.input(now, Input::ApplicationHere(application));
         }
-        let mut goes_on = true;
-        for (index, declaration) in request.declarations.by_ref().take(SOME) {
+        let (mut goes_on, mut taken) = (true, 0);
+        while taken < SOME
+            && let Some((index, declaration)) = request.declarations.next()
+        {
             let index = index as u64;
+            taken += declaration.as_ref().map_or(1, entries);
             goes_on = match declaration {
                 Ok(declaration) => {
                     let input = Input::Declared { application, declaration: &declaration };
@@ -507,6 +511,16 @@ impl Owner {
         }
         reached_all
     }
+}
+
+/// How many things are declared at once.
+fn entries(declaration: &Declaration) -> usize {
+    let listed = match declaration {
+        Declaration::Size { reduces, .. } => reduces.len(),
+        Declaration::Streams { samples, .. } => samples.len(),
+        _ => 1,
+    };
+    listed.max(1)
 }
 
 /// Lets all go that are ready and takes in what they say, until none has anything more, for a turn's
@@ -686,6 +700,58 @@ pub(crate) mod tests {
         }
         assert_eq!(looked.try_recv(), Ok(SOME as u64));
         assert_eq!(answered.try_recv().map(|outcome| outcome.taken), Ok(1_000));
+    }
+
+    /// A request with what can't be taken, in the midst of others: the answer is the same as of each for itself.
+    #[test]
+    fn a_request_in_turns_is_answered_item_by_item() {
+        let [long, _] = tenants(["long", "short"]);
+        let mut owner = owner();
+        let wrong = |number: u32| number % 7 == 3;
+        let declared = |number: u32| match wrong(number) {
+            true if number % 2 == 0 => {
+                Err(Problem { field: "body".into(), reason: "is none".into() })
+            }
+            true => Ok(Declaration::JobComplete { job: "unknown".into() }),
+            false => Ok(Declaration::JobStart { job: number.to_string() }),
+        };
+        let (answer, mut answered) = oneshot::channel();
+        let request = Request::new("long".into(), (0..100).map(declared).collect(), answer);
+        owner.queue.push(&long, (Event::Declared(request), None), false);
+        let mut turns = 0;
+        while let Some((_, (event, _))) = owner.queue.next() {
+            if let Some(rest) = owner.handle(Instant::now(), event) {
+                owner.queue.put_back(&long, (rest, None));
+            }
+            owner.end_turn(Instant::now());
+            turns += 1;
+        }
+        let outcome = answered.try_recv().unwrap();
+        let refused: Vec<u64> = outcome.refused.iter().map(|refused| refused.index).collect();
+        let expected: Vec<u64> = (0..100).filter(|n| wrong(*n)).map(u64::from).collect();
+        assert_eq!((outcome.taken, refused), (100 - expected.len() as u64, expected));
+        assert_eq!(turns, 100_usize.div_ceil(SOME));
+    }
+
+    /// Whatever a list holds, somebody else may come before what follows it.
+    #[test]
+    fn a_long_list_lets_others_go_before_what_follows_it() {
+        let mut owner = owner();
+        let portion = |task| protocol::application::Portion { task, bytes: Bytes::new(1) };
+        let size = |map| {
+            let reduces = (0..20).map(portion).collect();
+            Ok(Declaration::Size { job: "j".into(), map, reduces })
+        };
+        let start = Ok(Declaration::JobStart { job: "j".into() });
+        let declared = std::iter::once(start).chain((100..103).map(size)).collect();
+        let (answer, _answered) = oneshot::channel();
+        let mut event = Event::Declared(Request::new("long".into(), declared, answer));
+        let mut parts = 1;
+        while let Some(rest) = owner.handle(Instant::now(), event) {
+            event = rest;
+            parts += 1;
+        }
+        assert_eq!(parts, 3);
     }
 
     /// How many agents the machine of these events believes in, a turn after the last of them.
