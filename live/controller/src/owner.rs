@@ -103,13 +103,24 @@ pub enum Event {
     ApplicationGone(Arc<str>),
     /// An operator ordered something; the answer is what stands then.
     Ordered(Act, oneshot::Sender<Result<Vec<Act>, Refusal>>),
-    /// Somebody wants to know something.
-    Ask(Box<dyn FnOnce(&Answers<'_>) + Send>),
+    /// Somebody wants to know something: goes on with the answer by a part, and tells whether that was the last.
+    Ask(Box<dyn FnMut(&Answers<'_>) -> bool + Send>),
     /// The configuration was read again.
     Reload(Box<Settings>),
 }
 
 impl Event {
+    /// A question with a short answer: in one part.
+    pub fn ask(question: impl FnOnce(&Answers<'_>) + Send + 'static) -> Self {
+        let mut question = Some(question);
+        Self::Ask(Box::new(move |answers: &Answers<'_>| {
+            if let Some(question) = question.take() {
+                question(answers);
+            }
+            true
+        }))
+    }
+
     /// Whether the answer must not wait for what others have to say.
     const fn is_urgent(&self) -> bool {
         matches!(self, Self::Reported(_, Report::Congested { .. }))
@@ -384,7 +395,10 @@ impl Owner {
                     None => self.ordered.push(answer),
                 }
             }
-            Event::Ask(question) => question(&self.controller.at(now)),
+            Event::Ask(mut question) => {
+                let is_answered = question(&self.controller.at(now));
+                return (!is_answered).then_some(Event::Ask(question));
+            }
             Event::Reload(settings) => self.reload(now, *settings),
         }
         None
@@ -625,7 +639,7 @@ pub(crate) mod tests {
             Event::Reported(ChannelId(1), hello()),
             Event::Declared(Request::new("app".into(), vec![], answer)),
             Event::Reported(ChannelId(1), full),
-            Event::Ask(Box::new(ask)),
+            Event::ask(ask),
         ] {
             tell.send(said("a", event)).await.unwrap();
         }
@@ -656,7 +670,7 @@ pub(crate) mod tests {
                         std::thread::sleep(cost);
                     }
                 };
-                owner.queue.push(&both[who], (Event::Ask(Box::new(ask)), None), false);
+                owner.queue.push(&both[who], (Event::ask(ask), None), false);
             }
         }
         while !owner.queue.is_empty() {
@@ -694,12 +708,32 @@ pub(crate) mod tests {
         owner.queue.push(&long, (Event::Declared(request), None), false);
         let (look, mut looked) = oneshot::channel();
         let ask = move |answers: &Answers<'_>| look.send(answers.counters().declarations).unwrap();
-        owner.queue.push(&short, (Event::Ask(Box::new(ask)), None), false);
+        owner.queue.push(&short, (Event::ask(ask), None), false);
         while !owner.queue.is_empty() {
             owner.turn();
         }
         assert_eq!(looked.try_recv(), Ok(SOME as u64));
         assert_eq!(answered.try_recv().map(|outcome| outcome.taken), Ok(1_000));
+    }
+
+    #[test]
+    fn a_long_question_lets_others_go_between_its_parts() {
+        let [long, short] = tenants(["long", "short"]);
+        let mut owner = owner();
+        let (tell, told) = std::sync::mpsc::channel();
+        let (mut left, own) = (3, tell.clone());
+        let part = move |_: &Answers<'_>| {
+            own.send("long").unwrap();
+            left -= 1;
+            left == 0
+        };
+        owner.queue.push(&long, (Event::Ask(Box::new(part)), None), false);
+        let ask = move |_: &Answers<'_>| tell.send("short").unwrap();
+        owner.queue.push(&short, (Event::ask(ask), None), false);
+        while !owner.queue.is_empty() {
+            owner.turn();
+        }
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), ["long", "short", "long", "long"]);
     }
 
     /// A request with what can't be taken, in the midst of others: the answer is the same as of each for itself.
@@ -767,7 +801,7 @@ pub(crate) mod tests {
             let ask = move |answers: &Answers<'_>| {
                 let _ = answer.send(answers.status().agents.len());
             };
-            tell.send(said("a", Event::Ask(Box::new(ask)))).await.unwrap();
+            tell.send(said("a", Event::ask(ask))).await.unwrap();
             count = answered.await.unwrap();
         }
         drop(tell);
