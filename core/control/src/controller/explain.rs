@@ -251,8 +251,7 @@ impl Answers<'_> {
                 let load = loads.get(&id).unwrap_or(&none);
                 let known = self.view.link(id);
                 // What nobody sends needs no measurement.
-                let measured_bps =
-                    if load.flows == 0 { Some(Rate::ZERO) } else { load.measured };
+                let measured_bps = if load.flows == 0 { Some(Rate::ZERO) } else { load.measured };
                 LinkStatus {
                     from: self.view.node_name(link.from).into(),
                     to: self.view.node_name(link.to).into(),

@@ -274,9 +274,7 @@ impl Explaining {
             answers.add_ended(&mut self.loads, |link| self.links.contains(&link));
         }
         for _ in 0..most.div_ceil(EXPLANATION) {
-            let Some(name) = self.flows.pop_front() else {
-                return Some(mem::take(&mut self.told));
-            };
+            let Some(name) = self.flows.pop_front() else { return Some(mem::take(&mut self.told)) };
             let found = job.flows.get(&name);
             if let Some((id, flow)) = found.and_then(|id| Some((*id, answers.registry.flow(*id)?)))
             {
