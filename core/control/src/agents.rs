@@ -12,6 +12,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use core::ops::Bound;
 
 use model::NodeId;
 use protocol::Connection;
@@ -535,6 +536,23 @@ impl Agents {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Agent> {
         self.agents.values()
+    }
+
+    /// All agents, by their connections.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (ChannelId, &Agent)> {
+        self.agents.iter().map(|(channel, agent)| (*channel, agent))
+    }
+
+    /// The agent of a connection.
+    pub(crate) fn get(&self, channel: ChannelId) -> Option<&Agent> {
+        self.agents.get(&channel)
+    }
+
+    /// The connection of an agent that comes after another, or the first.
+    pub(crate) fn after(&self, channel: Option<ChannelId>) -> Option<ChannelId> {
+        let from = channel.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rest = self.agents.range::<ChannelId, _>((from, Bound::Unbounded));
+        rest.next().map(|(channel, _)| *channel)
     }
 
     /// What an agent has acted for since it came.

@@ -16,7 +16,7 @@ mod operator;
 mod reports;
 mod sight;
 
-pub use explain::Answers;
+pub use explain::{Answers, question};
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};

@@ -46,7 +46,7 @@ pub use config::{
     Config, ConfigError, Enforcement, GRACE, HostConfig, LEASE, LEASES, Limits, PERIODS,
     PortConfig, SAMPLE, SwitchConfig, Tenant, harmless, is_control, wrong_cgroup, wrong_sample,
 };
-pub use controller::{Answers, Change, Controller};
+pub use controller::{Answers, Change, Controller, question};
 pub use judged::Judged;
 pub use message::{ChannelId, Closing, Input, Output, OwnedInput, Refusal, note};
 pub use record::Digest;

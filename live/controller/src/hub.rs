@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
+use control::question::{PART, Question};
 use control::{Answers, ChannelId};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use wire::identity::{Identity, Role as Kind};
@@ -193,7 +194,36 @@ impl Hub {
                 let _ = sender.send(question(answers));
             }
         };
-        self.tell(tenant, Event::Ask(Box::new(question))).await?;
+        self.tell(tenant, Event::ask(question)).await?;
+        receiver.await.map_err(|_| Ending)
+    }
+
+    /// Asks what has a long answer: others have their turns between its parts.
+    ///
+    /// # Errors
+    /// There is no machine any more.
+    pub async fn ask_in_parts<Q>(
+        &self,
+        tenant: &Arc<Tenant>,
+        mut question: Q,
+    ) -> Result<Q::Answer, Ending>
+    where
+        Q: Question<Answer: Send + 'static> + Send + 'static,
+    {
+        let (sender, receiver) = oneshot::channel();
+        let mut sender = Some(sender);
+        let part = move |answers: &Answers<'_>| {
+            // Who asked may have gone, while it waited or since.
+            if sender.as_ref().is_none_or(oneshot::Sender::is_closed) {
+                return true;
+            }
+            let Some(answer) = question.go_on(answers, PART) else { return false };
+            if let Some(sender) = sender.take() {
+                let _ = sender.send(answer);
+            }
+            true
+        };
+        self.tell(tenant, Event::Ask(Box::new(part))).await?;
         receiver.await.map_err(|_| Ending)
     }
 

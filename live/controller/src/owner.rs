@@ -47,7 +47,8 @@ const TURN: Duration = Duration::from_millis(1);
 /// granted lasts longer.
 const GATHERED: Span = Span::from_secs(2);
 
-/// Declarations of a request that are taken in before somebody else's turn may come.
+/// Declarations of a request that are taken in before somebody else's turn may come; one with a list counts as many as
+/// that has entries.
 const SOME: usize = 16;
 
 /// What somebody says.
@@ -102,13 +103,24 @@ pub enum Event {
     ApplicationGone(Arc<str>),
     /// An operator ordered something; the answer is what stands then.
     Ordered(Act, oneshot::Sender<Result<Vec<Act>, Refusal>>),
-    /// Somebody wants to know something.
-    Ask(Box<dyn FnOnce(&Answers<'_>) + Send>),
+    /// Somebody wants to know something: goes on with the answer by a part, and tells whether that was the last.
+    Ask(Box<dyn FnMut(&Answers<'_>) -> bool + Send>),
     /// The configuration was read again.
     Reload(Box<Settings>),
 }
 
 impl Event {
+    /// A question with a short answer: in one part.
+    pub fn ask(question: impl FnOnce(&Answers<'_>) + Send + 'static) -> Self {
+        let mut question = Some(question);
+        Self::Ask(Box::new(move |answers: &Answers<'_>| {
+            if let Some(question) = question.take() {
+                question(answers);
+            }
+            true
+        }))
+    }
+
     /// Whether the answer must not wait for what others have to say.
     const fn is_urgent(&self) -> bool {
         matches!(self, Self::Reported(_, Report::Congested { .. }))
@@ -383,7 +395,10 @@ impl Owner {
                     None => self.ordered.push(answer),
                 }
             }
-            Event::Ask(question) => question(&self.controller.at(now)),
+            Event::Ask(mut question) => {
+                let is_answered = question(&self.controller.at(now));
+                return (!is_answered).then_some(Event::Ask(question));
+            }
             Event::Reload(settings) => self.reload(now, *settings),
         }
         None
@@ -398,9 +413,12 @@ impl Owner {
         if is_first && request.declarations.len() == 0 {
             self.input(now, Input::ApplicationHere(application));
         }
-        let mut goes_on = true;
-        for (index, declaration) in request.declarations.by_ref().take(SOME) {
+        let (mut goes_on, mut taken) = (true, 0);
+        while taken < SOME
+            && let Some((index, declaration)) = request.declarations.next()
+        {
             let index = index as u64;
+            taken += declaration.as_ref().map_or(1, entries);
             goes_on = match declaration {
                 Ok(declaration) => {
                     let input = Input::Declared { application, declaration: &declaration };
@@ -509,6 +527,16 @@ impl Owner {
     }
 }
 
+/// How many things are declared at once.
+fn entries(declaration: &Declaration) -> usize {
+    let listed = match declaration {
+        Declaration::Size { reduces, .. } => reduces.len(),
+        Declaration::Streams { samples, .. } => samples.len(),
+        _ => 1,
+    };
+    listed.max(1)
+}
+
 /// Lets all go that are ready and takes in what they say, until none has anything more, for a turn's
 /// time at most, or until something is urgent.
 async fn gather(from: &mut mpsc::Receiver<Said>, batch: &mut Vec<Said>) {
@@ -611,7 +639,7 @@ pub(crate) mod tests {
             Event::Reported(ChannelId(1), hello()),
             Event::Declared(Request::new("app".into(), vec![], answer)),
             Event::Reported(ChannelId(1), full),
-            Event::Ask(Box::new(ask)),
+            Event::ask(ask),
         ] {
             tell.send(said("a", event)).await.unwrap();
         }
@@ -642,7 +670,7 @@ pub(crate) mod tests {
                         std::thread::sleep(cost);
                     }
                 };
-                owner.queue.push(&both[who], (Event::Ask(Box::new(ask)), None), false);
+                owner.queue.push(&both[who], (Event::ask(ask), None), false);
             }
         }
         while !owner.queue.is_empty() {
@@ -680,12 +708,84 @@ pub(crate) mod tests {
         owner.queue.push(&long, (Event::Declared(request), None), false);
         let (look, mut looked) = oneshot::channel();
         let ask = move |answers: &Answers<'_>| look.send(answers.counters().declarations).unwrap();
-        owner.queue.push(&short, (Event::Ask(Box::new(ask)), None), false);
+        owner.queue.push(&short, (Event::ask(ask), None), false);
         while !owner.queue.is_empty() {
             owner.turn();
         }
         assert_eq!(looked.try_recv(), Ok(SOME as u64));
         assert_eq!(answered.try_recv().map(|outcome| outcome.taken), Ok(1_000));
+    }
+
+    #[test]
+    fn a_long_question_lets_others_go_between_its_parts() {
+        let [long, short] = tenants(["long", "short"]);
+        let mut owner = owner();
+        let (tell, told) = std::sync::mpsc::channel();
+        let (mut left, own) = (3, tell.clone());
+        let part = move |_: &Answers<'_>| {
+            own.send("long").unwrap();
+            left -= 1;
+            left == 0
+        };
+        owner.queue.push(&long, (Event::Ask(Box::new(part)), None), false);
+        let ask = move |_: &Answers<'_>| tell.send("short").unwrap();
+        owner.queue.push(&short, (Event::ask(ask), None), false);
+        while !owner.queue.is_empty() {
+            owner.turn();
+        }
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), ["long", "short", "long", "long"]);
+    }
+
+    /// A request with what can't be taken, in the midst of others: the answer is the same as of each for itself.
+    #[test]
+    fn a_request_in_turns_is_answered_item_by_item() {
+        let [long, _] = tenants(["long", "short"]);
+        let mut owner = owner();
+        let wrong = |number: u32| number % 7 == 3;
+        let declared = |number: u32| match wrong(number) {
+            true if number % 2 == 0 => {
+                Err(Problem { field: "body".into(), reason: "is none".into() })
+            }
+            true => Ok(Declaration::JobComplete { job: "unknown".into() }),
+            false => Ok(Declaration::JobStart { job: number.to_string() }),
+        };
+        let (answer, mut answered) = oneshot::channel();
+        let request = Request::new("long".into(), (0..100).map(declared).collect(), answer);
+        owner.queue.push(&long, (Event::Declared(request), None), false);
+        let mut turns = 0;
+        while let Some((_, (event, _))) = owner.queue.next() {
+            if let Some(rest) = owner.handle(Instant::now(), event) {
+                owner.queue.put_back(&long, (rest, None));
+            }
+            owner.end_turn(Instant::now());
+            turns += 1;
+        }
+        let outcome = answered.try_recv().unwrap();
+        let refused: Vec<u64> = outcome.refused.iter().map(|refused| refused.index).collect();
+        let expected: Vec<u64> = (0..100).filter(|n| wrong(*n)).map(u64::from).collect();
+        assert_eq!((outcome.taken, refused), (100 - expected.len() as u64, expected));
+        assert_eq!(turns, 100_usize.div_ceil(SOME));
+    }
+
+    /// Whatever a list holds, somebody else may come before what follows it.
+    #[test]
+    fn a_long_list_lets_others_go_before_what_follows_it() {
+        let mut owner = owner();
+        let portion = |task| protocol::application::Portion { task, bytes: Bytes::new(1) };
+        let size = |map| {
+            let reduces = (0..20).map(portion).collect();
+            Ok(Declaration::Size { job: "j".into(), map, reduces })
+        };
+        let start = Ok(Declaration::JobStart { job: "j".into() });
+        let declared = std::iter::once(start).chain((100..103).map(size)).collect();
+        let (answer, _answered) = oneshot::channel();
+        let mut event = Event::Declared(Request::new("long".into(), declared, answer));
+        let mut parts = 1;
+        while let Some(rest) = owner.handle(Instant::now(), event) {
+            event = rest;
+            parts += 1;
+        }
+        assert_eq!(parts, 3);
     }
 
     /// How many agents the machine of these events believes in, a turn after the last of them.
@@ -701,7 +801,7 @@ pub(crate) mod tests {
             let ask = move |answers: &Answers<'_>| {
                 let _ = answer.send(answers.status().agents.len());
             };
-            tell.send(said("a", Event::Ask(Box::new(ask)))).await.unwrap();
+            tell.send(said("a", Event::ask(ask))).await.unwrap();
             count = answered.await.unwrap();
         }
         drop(tell);

@@ -6,6 +6,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 use model::JobId;
 use units::Time;
@@ -128,6 +129,20 @@ impl Applications {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Application)> {
         self.names.iter().filter_map(|(name, id)| Some((name, self.of(*id)?)))
     }
+
+    /// The name that comes after another, or the first.
+    pub(crate) fn after(&self, name: Option<&str>) -> Option<&Arc<str>> {
+        after(&self.names, name).next().map(|(name, _)| name)
+    }
+}
+
+/// What comes after a name, or all, in the order of names.
+pub(crate) fn after<'a, V>(
+    all: &'a BTreeMap<Arc<str>, V>,
+    name: Option<&str>,
+) -> impl Iterator<Item = (&'a Arc<str>, &'a V)> + use<'a, V> {
+    let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+    all.range::<str, _>((from, Bound::Unbounded))
 }
 
 #[cfg(test)]
@@ -146,6 +161,9 @@ mod tests {
         );
         let names: Vec<&str> = table.iter().map(|(name, _)| &**name).collect();
         assert_eq!(names, ["a", "b"]);
+        let names = [None, Some("a"), Some("aa"), Some("b")];
+        let after = names.map(|name| table.after(name).map(|next| &**next));
+        assert_eq!(after, [Some("a"), Some("b"), Some("b"), None]);
         table.remove("a");
         assert!(table.of(a).is_none() && table.find("a").is_none());
         // Of what was forgotten nothing is left.

@@ -22,7 +22,7 @@ pub(crate) struct Flow {
     pub(crate) ends: (NodeId, NodeId),
     pub(crate) since: Time,
     /// Its place in the order in which flows began: numbers are given again.
-    pub(super) begun: u64,
+    pub(crate) begun: u64,
     /// What was declared; after a contradiction, what it counts as.
     pub(crate) size: Option<Bytes>,
     /// What is left of what was declared, whatever it counts as; `None` of a stream.

@@ -8,6 +8,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
+use core::ops::Range;
 
 use model::{Declared, FlowId, JobId, LinkId, NodeId, StreamSample, TaskId, Terms};
 use protocol::Connection;
@@ -344,7 +345,18 @@ impl Registry {
 
     /// All flows, by number.
     pub(crate) fn flows(&self) -> impl Iterator<Item = (FlowId, &Flow)> {
-        let numbered = (0u32..).zip(&self.flows);
+        self.flows_in(0..self.numbers())
+    }
+
+    /// How many numbers flows have, or had.
+    pub(crate) const fn numbers(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// The flows that have these numbers.
+    pub(crate) fn flows_in(&self, numbers: Range<usize>) -> impl Iterator<Item = (FlowId, &Flow)> {
+        let first = u32::try_from(numbers.start).unwrap_or(u32::MAX);
+        let numbered = (first..).zip(self.flows.get(numbers).unwrap_or_default());
         numbered.filter_map(|(number, flow)| Some((FlowId(number), flow.as_ref()?)))
     }
 

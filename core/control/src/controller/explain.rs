@@ -1,6 +1,7 @@
 //! Answers to people, read from the rooms: how everything stands, and why a flow has its rate.
 
 mod loads;
+pub mod question;
 mod why;
 mod windows;
 
@@ -17,6 +18,8 @@ use protocol::agent::MOST_IDENTIFIED;
 use protocol::operator::Act;
 use units::{Rate, Span, Time};
 
+use self::loads::Load;
+use self::question::{Flows, FlowsOf, Jobs, Overview};
 use super::Controller;
 use crate::agents::{Agent, Former};
 use crate::applications::flow::Flow;
@@ -94,7 +97,11 @@ impl Answers<'_> {
 
     /// How everything stands.
     pub fn status(&self) -> Status {
-        let unseen = self.unseen();
+        self.at_once(Overview::default())
+    }
+
+    /// How everything stands, where all flows and grants have been gone over.
+    fn overview(&self, over: &Overview) -> Status {
         let pods = self.registry.pods.by_host(|address| self.view.host_at(address));
         Status {
             epoch: self.context.epoch,
@@ -105,8 +112,8 @@ impl Answers<'_> {
             switches: self.switch_statuses(),
             agents: self
                 .agents
-                .iter()
-                .map(|agent| AgentStatus {
+                .numbered()
+                .map(|(channel, agent)| AgentStatus {
                     identity: agent.identity.clone(),
                     hosts: agent
                         .hosts
@@ -114,13 +121,14 @@ impl Answers<'_> {
                         .map(|node| self.view.node_name(*node).into())
                         .collect(),
                     capabilities: agent.capabilities.clone(),
-                    paced: agent
-                        .grants
-                        .keys()
-                        .chain(agent.failures.connections().filter(|c| self.outlasts(agent, c)))
-                        .filter(|c| self.is_held(agent, c) && !unseen.contains_key(c))
-                        .count(),
-                    unseen: agent.grants.keys().filter(|c| unseen.contains_key(c)).count(),
+                    paced: over.granted(channel).paced
+                        + agent
+                            .failures
+                            .connections()
+                            .filter(|c| self.outlasts(agent, c) && self.is_held(agent, c))
+                            .filter(|c| !over.is_unseen(c))
+                            .count(),
+                    unseen: over.granted(channel).unseen,
                     unconfirmed: agent.unconfirmed() as u64,
                     pods: agent.hosts.iter().filter_map(|host| pods.get(host)).sum(),
                     heard_ns: agent.heard,
@@ -147,9 +155,9 @@ impl Answers<'_> {
                 })
                 .collect(),
             tenants: self.registry.tenants().all().map(String::from).collect(),
-            links: self.link_statuses(),
+            links: self.link_statuses(&over.loads),
             orders: self.orders.standing(),
-            problems: self.problems(&unseen),
+            problems: self.problems(over),
         }
     }
 
@@ -196,18 +204,16 @@ impl Answers<'_> {
         }
     }
 
-    /// Connections whose rate an agent has confirmed though it doesn't see them, and since when their
-    /// flows are wanted.
-    fn unseen(&self) -> BTreeMap<Connection, Time> {
-        let flows = self.registry.flows().filter_map(|(_, flow)| {
-            let (_, agent) = self.agents.acting_for(flow.ends.0)?;
-            (!self.is_seen(agent, flow)).then_some((agent, flow))
-        });
-        let connections = flows.flat_map(|(agent, flow)| {
-            let limited = self.limited(flow).into_iter();
-            limited.filter(|c| self.is_held(agent, c)).map(|connection| (connection, flow.since))
-        });
-        connections.collect()
+    /// Connections of a flow whose rate an agent has confirmed though it doesn't see them, and since when the flow is
+    /// wanted.
+    fn unseen(&self, flow: &Flow) -> Vec<(Connection, Time)> {
+        let agent = self.agents.acting_for(flow.ends.0).map(|(_, agent)| agent);
+        let Some(agent) = agent.filter(|agent| !self.is_seen(agent, flow)) else {
+            return Vec::new();
+        };
+        let limited = self.limited(flow).into_iter();
+        let held = limited.filter(|connection| self.is_held(agent, connection));
+        held.map(|connection| (connection, flow.since)).collect()
     }
 
     fn switch_statuses(&self) -> Vec<SwitchStatus> {
@@ -236,17 +242,16 @@ impl Answers<'_> {
             .collect()
     }
 
-    fn link_statuses(&self) -> Vec<LinkStatus> {
-        let loads = self.loads(|_| true);
-        let links = (0u32..).zip(self.view.network().topology().links());
+    fn link_statuses(&self, loads: &BTreeMap<LinkId, Load>) -> Vec<LinkStatus> {
+        let (none, links) = (Load::default(), self.view.network().topology().links());
+        let links = (0u32..).zip(links);
         links
             .map(|(number, link)| {
                 let id = LinkId(number);
-                let load = loads.get(&id).cloned().unwrap_or_default();
+                let load = loads.get(&id).unwrap_or(&none);
                 let known = self.view.link(id);
                 // What nobody sends needs no measurement.
-                let measured_bps =
-                    if load.flows.is_empty() { Some(Rate::ZERO) } else { load.measured };
+                let measured_bps = if load.flows == 0 { Some(Rate::ZERO) } else { load.measured };
                 LinkStatus {
                     from: self.view.node_name(link.from).into(),
                     to: self.view.node_name(link.to).into(),
@@ -254,7 +259,7 @@ impl Answers<'_> {
                     declared: known.declared,
                     seen: self.can_be_seen(id).then(|| known.seen.is_some()),
                     up: self.view.network().is_up(id),
-                    flows: load.flows.len(),
+                    flows: load.flows,
                     limited_bps: load.limited,
                     enforced_bps: load.enforced,
                     measured_bps,
@@ -312,7 +317,7 @@ impl Answers<'_> {
         self.agents.standing().left_until(connection).is_some_and(|until| until > self.as_of)
     }
 
-    fn problems(&self, unseen: &BTreeMap<Connection, Time>) -> Vec<String> {
+    fn problems(&self, over: &Overview) -> Vec<String> {
         let mut problems = Vec::new();
         if let Some(act) = self.orders.frozen() {
             let by = by(act);
@@ -385,7 +390,7 @@ impl Answers<'_> {
                 problems.push(format!("link {} is down", self.view.link_name(id)));
             }
         }
-        for agent in self.agents.iter() {
+        for (channel, agent) in self.agents.numbered() {
             let rate = |of: &Connection| {
                 self.agents.standing().rate(of).filter(|_| self.is_held(agent, of))
             };
@@ -403,15 +408,13 @@ impl Answers<'_> {
                 ));
             }
             problems.extend(self.silence(agent));
-            let is_late = |since: &Time| self.has_looked(agent, *since);
-            let mut late =
-                unseen.iter().filter(|(c, since)| agent.grants.contains_key(c) && is_late(since));
-            if let Some((first, _)) = late.next() {
+            let granted = over.granted(channel);
+            if let Some(first) = granted.first_late {
                 problems.push(format!(
                     "agent {}: of {} rates that stand it sees no connection, such as {} -> {}: they aren't open, \
                      or their processes are outside its control group",
                     agent.identity,
-                    1 + late.count(),
+                    granted.late,
                     first.source,
                     first.destination
                 ));
@@ -427,7 +430,7 @@ impl Answers<'_> {
                 "{more} more things that agents were refused or said have no room here; the log names refusals"
             ));
         }
-        problems.extend(self.unattended());
+        problems.extend(self.unattended(over));
         for (node, switch) in self.switches.iter() {
             let meters = switch.meters.connections();
             let meters = meters.filter_map(|(of, failure)| Some(("rate", of, failure?)));
@@ -449,51 +452,45 @@ impl Answers<'_> {
         problems
     }
 
-    /// Flows that have a limit, and no agent at their host that could hold it.
-    fn unattended(&self) -> Option<String> {
-        if self.context.enforcement != Enforcement::Pacing || self.orders.frozen().is_some() {
-            return None;
-        }
-        let is_unattended = |(id, flow): &(FlowId, &Flow)| {
-            self.agents.acting_for(flow.ends.0).is_none()
-                && !self.is_withheld(flow.ends)
-                && self.intended(*id, flow).is_some()
-        };
-        let mut flows = self.registry.flows().filter(is_unattended);
-        let (_, first) = flows.next()?;
-        let host = self.view.node_name(first.ends.0);
+    /// Whether a flow has a limit, and no agent at its host that could hold it.
+    fn is_unattended(&self, id: FlowId, flow: &Flow) -> bool {
+        self.context.enforcement == Enforcement::Pacing
+            && self.agents.acting_for(flow.ends.0).is_none()
+            && !self.is_withheld(flow.ends)
+            && self.intended(id, flow).is_some()
+    }
+
+    fn unattended(&self, over: &Overview) -> Option<String> {
+        let (host, flows) = over.unattended.filter(|_| self.orders.frozen().is_none())?;
+        let host = self.view.node_name(host);
         Some(format!(
-            "limits of flows that nobody holds, as no agent is connected for their hosts: {}, such as at {host}",
-            1 + flows.count()
+            "limits of flows that nobody holds, as no agent is connected for their hosts: {flows}, such as at {host}"
         ))
     }
 
     /// The jobs that run: of one application, or of all.
     pub fn jobs(&self, of: Option<&str>) -> Vec<JobStatus> {
-        let applications = self.registry.applications.iter();
-        let asked = applications.filter(|(name, _)| of.is_none_or(|of| *of == ***name));
-        let ids = asked.flat_map(|(_, known)| known.jobs.values());
-        ids.filter_map(|id| Some(self.job_status(self.registry.job(*id)?))).collect()
+        self.at_once(Jobs::new(of))
     }
 
+    /// A job, without its flows.
     fn job_status(&self, job: &Job) -> JobStatus {
-        let (mut limited, mut measured_bps) = (0, Rate::ZERO);
-        for id in job.flows.values() {
-            let Some(flow) = self.registry.flow(*id) else {
-                continue;
-            };
-            limited += usize::from(self.intended(*id, flow).is_some());
-            measured_bps = measured_bps + self.measured(flow).unwrap_or(Rate::ZERO);
-        }
         JobStatus {
             application: String::from(&*job.application),
             job: String::from(&*job.name),
             started_ns: job.started,
-            flows: job.flows.len(),
-            limited,
-            measured_bps,
+            flows: 0,
+            limited: 0,
+            measured_bps: Rate::ZERO,
             terms: terms(job),
         }
+    }
+
+    /// Adds a flow to its job.
+    fn add_to_job(&self, job: &mut JobStatus, id: FlowId, flow: &Flow) {
+        job.flows += 1;
+        job.limited += usize::from(self.intended(id, flow).is_some());
+        job.measured_bps = job.measured_bps + self.measured(flow).unwrap_or(Rate::ZERO);
     }
 
     /// The version of what [`Answers::flows_of`] says is wanted. Another epoch has other versions.
@@ -503,24 +500,12 @@ impl Answers<'_> {
 
     /// The flows of an application, at most `most`, by their jobs and names.
     pub fn flows_of(&self, application: &str, most: usize) -> ApplicationFlows {
-        let known = self.registry.applications.get(application);
-        let jobs = known.into_iter().flat_map(|known| known.jobs.values());
-        let ids = jobs.filter_map(|id| self.registry.job(*id)).flat_map(|job| job.flows.values());
-        let flows = ids.filter_map(|id| Some(self.flow_status(*id, self.registry.flow(*id)?)));
-        ApplicationFlows {
-            epoch: self.context.epoch,
-            version: self.version(application),
-            flows: flows.take(most).collect(),
-            more: known.map_or(0, |known| known.flows.saturating_sub(most)),
-        }
+        self.at_once(FlowsOf::new(application, most))
     }
 
     /// At most `most` flows, those with the highest measured rate first.
     pub fn flows(&self, most: usize) -> Vec<FlowStatus> {
-        let mut flows: Vec<_> = self.registry.flows().collect();
-        flows.sort_by_key(|(id, flow)| (core::cmp::Reverse(self.measured(flow)), *id));
-        flows.truncate(most);
-        flows.into_iter().map(|(id, flow)| self.flow_status(id, flow)).collect()
+        self.at_once(Flows::new(most))
     }
 
     fn flow_status(&self, id: FlowId, flow: &Flow) -> FlowStatus {

@@ -393,7 +393,7 @@ proptest! {
             }
         }
         let answers = controller.at(now);
-        let _ = (answers.status(), answers.flows(9), answers.explain_job("app", "a"));
+        crate::turns::assert_alike(&answers);
         // What was declared and is gone leaves nothing behind.
         for application in APPLICATIONS {
             controller.observe(now, Input::ApplicationGone(application)).unwrap();

@@ -30,4 +30,5 @@ mod sizes;
 mod steps;
 mod switches;
 mod tenants;
+mod turns;
 mod windows;

@@ -13,7 +13,7 @@ use protocol::application::{Declaration, Outcome, Problem};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use wire::identity::Role;
@@ -29,8 +29,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// read again without each.
 const MOST_FIELDS: usize = 16;
 const MOST_OCTETS: usize = 16 << 10;
-/// A body of so many octets is a long one.
+/// A body of so many octets is parsed on a thread of its own.
 const LONG: usize = 16 << 10;
+/// Bodies of so many octets are parsed one at a time, whoever sends them: together they would take all processors.
+const LONGEST: usize = 64 << 10;
+static PARSING: Semaphore = Semaphore::const_new(1);
 /// Most octets that are read beyond a request's bound.
 const DRAINED: usize = 64 << 20;
 
@@ -144,7 +147,7 @@ fn permitted(admission: &Admission, application: &str) -> Result<(), Wrong> {
 }
 
 /// The declarations in a body. A long one is parsed on a thread of its own, so that the system lets others go
-/// meanwhile.
+/// meanwhile, and the longest one after another.
 async fn parsed(
     bytes: Vec<u8>,
     most: usize,
@@ -152,7 +155,16 @@ async fn parsed(
     if bytes.len() < LONG {
         return Ok(declarations(&bytes, most));
     }
-    spawn_blocking(move || declarations(&bytes, most)).await.map_err(|_| Ending)
+    let alone = match bytes.len() {
+        LONGEST.. => Some(PARSING.acquire().await.map_err(|_| Ending)?),
+        _ => None,
+    };
+    let parse = move || {
+        // Until it is done, also where who sent it has gone.
+        let _alone = alone;
+        declarations(&bytes, most)
+    };
+    spawn_blocking(parse).await.map_err(|_| Ending)
 }
 
 /// The declarations in a body: one object, or a list of at most `most`. What is no declaration has its
@@ -291,6 +303,22 @@ mod tests {
     use crate::hub::tests::hub;
     use crate::journal::{Journal, Noting};
     use crate::settings::Bounds;
+
+    /// While another is parsed a long body waits, and a shorter one doesn't.
+    #[tokio::test]
+    async fn the_longest_bodies_are_parsed_one_at_a_time() {
+        let blank = |octets: usize| {
+            let mut body = vec![b' '; octets];
+            (body[0], body[octets - 1]) = (b'[', b']');
+            parsed(body, 1)
+        };
+        let other = PARSING.acquire().await.unwrap();
+        assert_eq!(blank(LONGEST - 1).await.unwrap(), Ok(vec![]));
+        let soon = Duration::from_millis(500);
+        assert!(timeout(soon, blank(LONGEST)).await.is_err());
+        drop(other);
+        assert_eq!(blank(LONGEST).await.unwrap(), Ok(vec![]));
+    }
 
     /// So many frames of 64 KiB, until they are read.
     struct Frames(Arc<AtomicUsize>);

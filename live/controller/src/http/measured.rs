@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use control::{Answers, Counters, Status};
+use control::question::Overview;
+use control::{Counters, Status};
 
 use super::answers::{Wrong, may_see_all};
 use super::queries::{on_its_way, unsaid};
@@ -19,9 +20,8 @@ pub async fn metrics(
     let asks = admission.asks();
     let (counters, status, leads) = match &hub.role {
         Role::Leads { .. } => {
-            let both = |answers: &Answers<'_>| (answers.counters(), answers.status());
-            let asked = hub.ask(&asks, both).await?;
-            (asked.0, asked.1, true)
+            let status = hub.ask_in_parts(&asks, Overview::default()).await?;
+            (hub.ask(&asks, |answers| answers.counters()).await?, status, true)
         }
         Role::Follows { standing, .. } => {
             let epoch = standing.borrow().leader.as_ref().map_or(0, |leader| leader.epoch);

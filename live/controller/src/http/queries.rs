@@ -10,7 +10,8 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use control::{Answers, FlowExplanation, Status};
+use control::question::{ExplainFlow, ExplainJob, Flows, FlowsOf, Jobs, Overview, Question};
+use control::{FlowExplanation, JobExplanation, Status};
 use protocol::application::{Health, Leader};
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
@@ -59,7 +60,7 @@ pub async fn status(
 ) -> Answer {
     may_see_all(&admission)?;
     let asks = admission.asks();
-    let mut status = hub.ask(&asks, |answers| answers.status()).await?;
+    let mut status = hub.ask_in_parts(&asks, Overview::default()).await?;
     status.problems.extend(hub.measures.long_turn(Instant::now()));
     status.problems.extend(hub.measures.last_unreadable(Instant::now()));
     status.problems.extend(hub.measures.reload_failed());
@@ -113,7 +114,7 @@ pub async fn flows(
 ) -> Answer {
     may_see_all(&admission)?;
     let most = most.unwrap_or(FLOWS).min(MOST);
-    answer(&hub, &admission.asks(), move |answers| Some(answers.flows(most)), "flows").await
+    answer(&hub, &admission.asks(), Flows::new(most), Some, "flows").await
 }
 
 pub async fn jobs(
@@ -121,7 +122,7 @@ pub async fn jobs(
     Extension(admission): Extension<Arc<Admission>>,
 ) -> Answer {
     may_see_all(&admission)?;
-    answer(&hub, &admission.asks(), |answers| Some(answers.jobs(None)), "jobs").await
+    answer(&hub, &admission.asks(), Jobs::new(None), Some, "jobs").await
 }
 
 pub async fn jobs_of(
@@ -131,7 +132,7 @@ pub async fn jobs_of(
 ) -> Answer {
     may_ask(&admission, &application)?;
     let asks = admission.asks_as(&application);
-    answer(&hub, &asks, move |answers| Some(answers.jobs(Some(&application))), "application").await
+    answer(&hub, &asks, Jobs::new(Some(&application)), Some, "application").await
 }
 
 /// What an application asks of its flows.
@@ -172,7 +173,7 @@ pub async fn flows_of(
         }
     }
     let most = most.unwrap_or(FLOWS).min(MOST);
-    answer(&hub, &asks, move |answers| Some(answers.flows_of(&name, most)), "application").await
+    answer(&hub, &asks, FlowsOf::new(&name, most), Some, "application").await
 }
 
 /// An application may ask about its own.
@@ -187,15 +188,15 @@ pub async fn explain_job(
 ) -> Answer {
     may_ask(&admission, &application)?;
     let (asks, all) = (admission.asks_as(&application), sees_all(&admission));
-    let explain = move |answers: &Answers<'_>| {
-        let mut found = answers.explain_job(&application, &job)?;
+    let told = move |found: Option<JobExplanation>| {
+        let mut found = found?;
         if !all {
             let flows = std::mem::take(&mut found.flows).into_iter();
             found.flows = flows.map(FlowExplanation::without_others).collect();
         }
         Some(found)
     };
-    answer(&hub, &asks, explain, "job").await
+    answer(&hub, &asks, ExplainJob::new(&application, &job), told, "job").await
 }
 
 pub async fn explain_flow(
@@ -205,25 +206,29 @@ pub async fn explain_flow(
 ) -> Answer {
     may_ask(&admission, &application)?;
     let (asks, all) = (admission.asks_as(&application), sees_all(&admission));
-    let explain = move |answers: &Answers<'_>| {
-        let found = answers.explain_flow(&application, &job, &flow)?;
-        Some(if all { found } else { found.without_others() })
+    let told = move |found: Option<FlowExplanation>| {
+        found.map(|found| if all { found } else { found.without_others() })
     };
-    answer(&hub, &asks, explain, "flow").await
+    answer(&hub, &asks, ExplainFlow::new(&application, &job, &flow), told, "flow").await
 }
 
-/// Asks the machine, and says it as JSON: one long answer of a tenant at a time, and as much on its way as the
+/// Asks the machine, and says as JSON what is `told` of the answer: one long answer of a tenant at a time, and as much on its way as the
 /// tenant has room for. A long one is written on a thread of its own, so that the system lets others go meanwhile.
-async fn answer<T: Serialize + Send + 'static>(
+async fn answer<Q, T>(
     hub: &Hub,
     asks: &Arc<Tenant>,
-    question: impl FnOnce(&Answers<'_>) -> Option<T> + Send + 'static,
+    question: Q,
+    told: impl FnOnce(Q::Answer) -> Option<T> + Send,
     what: &'static str,
-) -> Answer {
+) -> Answer
+where
+    Q: Question<Answer: Send + 'static> + Send + 'static,
+    T: Serialize + Send + 'static,
+{
     let _turn = asks.turn(usize::MAX).await;
     // Who reads none of it is not asked for more.
     asks.hold(ANSWER).map(drop).map_err(full)?;
-    let found = hub.ask(asks, question).await?.ok_or_else(|| unknown(what))?;
+    let found = told(hub.ask_in_parts(asks, question).await?).ok_or_else(|| unknown(what))?;
     let written = spawn_blocking(move || serde_json::to_vec(&found)).await;
     on_its_way(asks, written.map_err(|_| hub::Ending)?.map_err(unsaid)?, "application/json")
 }

@@ -1,17 +1,27 @@
 //! What flows add up to on links: limits, what stands of them, what was measured.
 
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::cmp::Reverse;
 
 use model::{FlowId, LinkId};
 use units::Rate;
 
 use super::Answers;
+use crate::applications::flow::Flow;
+
+/// Rivals that an explanation names.
+pub(super) const RIVALS: usize = 10;
+
+/// A flow by what was measured, then by its limit, the most first; and its place in the order in which flows began, for
+/// numbers are given again. Without a limit, a flow takes what it gets.
+type Heavy = (Reverse<(Option<Rate>, Rate)>, FlowId, u64);
 
 /// What flows on a link add up to.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Load {
-    pub(super) flows: Vec<FlowId>,
+    pub(super) flows: usize,
+    /// The heaviest of them: [`RIVALS`] beside any of them.
+    pub(super) heaviest: BTreeSet<Heavy>,
     pub(super) limited: Rate,
     pub(super) enforced: Rate,
     pub(super) measured: Option<Rate>,
@@ -19,32 +29,53 @@ pub(super) struct Load {
     pub(super) unlimited: usize,
 }
 
-impl Answers<'_> {
-    /// What flows add up to on the links that matter.
-    pub(super) fn loads(&self, matters: impl Fn(LinkId) -> bool) -> BTreeMap<LinkId, Load> {
-        let mut loads: BTreeMap<LinkId, Load> = BTreeMap::new();
-        let mut path = Vec::new();
-        for (id, flow) in self.registry.flows() {
-            path.clear();
-            self.view.network().path(flow.ends.0, flow.ends.1, u64::from(id.0), &mut path);
-            // What holds a connection counts once, however many flows it carries.
-            let sharing = self.registry.sharing(&flow.selector);
-            let (limited, enforced) = match sharing.first() {
-                Some(first) if *first != id => (Rate::ZERO, Rate::ZERO),
-                _ => (self.limited_together(sharing), self.enforced(flow).unwrap_or(Rate::ZERO)),
-            };
-            let is_unlimited = self.intended(id, flow).is_none();
-            for link in path.iter().filter(|link| matters(**link)) {
-                let load = loads.entry(*link).or_default();
-                load.flows.push(id);
-                load.unlimited += usize::from(is_unlimited);
-                load.limited = load.limited + limited;
-                load.enforced = load.enforced + enforced;
-                let measured = load.measured.into_iter().chain(self.measured(flow));
-                load.measured = measured.reduce(|sum, more| sum + more);
+impl Load {
+    fn note(&mut self, flow: Heavy) {
+        if self.heaviest.len() > RIVALS {
+            if self.heaviest.last().is_some_and(|last| *last < flow) {
+                return;
             }
+            self.heaviest.pop_last();
         }
-        // What stands of flows that have ended.
+        self.heaviest.insert(flow);
+    }
+}
+
+impl Answers<'_> {
+    /// Adds a flow to the links of its path that matter.
+    pub(super) fn add_flow(
+        &self,
+        loads: &mut BTreeMap<LinkId, Load>,
+        id: FlowId,
+        flow: &Flow,
+        matters: impl Fn(LinkId) -> bool,
+    ) {
+        let path = self.view.path(flow.ends, u64::from(id.0));
+        // What holds a connection counts once, however many flows it carries.
+        let sharing = self.registry.sharing(&flow.selector);
+        let (limited, enforced) = match sharing.first() {
+            Some(first) if *first != id => (Rate::ZERO, Rate::ZERO),
+            _ => (self.limited_together(sharing), self.enforced(flow).unwrap_or(Rate::ZERO)),
+        };
+        let (limit, measured) = (self.intended(id, flow), self.measured(flow));
+        for link in path.into_iter().filter(|link| matters(*link)) {
+            let load = loads.entry(link).or_default();
+            load.flows += 1;
+            load.note((Reverse((measured, limit.unwrap_or(Rate::MAX))), id, flow.begun));
+            load.unlimited += usize::from(limit.is_none());
+            load.limited = load.limited + limited;
+            load.enforced = load.enforced + enforced;
+            let all = load.measured.into_iter().chain(measured);
+            load.measured = all.reduce(|sum, more| sum + more);
+        }
+    }
+
+    /// Adds what stands of flows that have ended, on the links that matter.
+    pub(super) fn add_ended(
+        &self,
+        loads: &mut BTreeMap<LinkId, Load>,
+        matters: impl Fn(LinkId) -> bool,
+    ) {
         for agent in self.agents.iter() {
             for of in agent.failures.connections().filter(|of| self.outlasts(agent, of)) {
                 let rate = self.agents.standing().rate(of).filter(|_| self.is_held(agent, of));
@@ -58,7 +89,6 @@ impl Answers<'_> {
                 }
             }
         }
-        loads
     }
 
     /// What limits of flows that share their connections add up to.

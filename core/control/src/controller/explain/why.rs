@@ -1,31 +1,28 @@
 //! Why a flow has what it has.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
-use model::{FlowId, JobId, LinkId, NodeId};
+use model::{FlowId, LinkId, NodeId};
 use protocol::Connection;
-use units::{Bytes, Rate, Time};
+use units::{Rate, Time};
 
-use super::loads::Load;
-use super::{Answers, MAY_STAND, Standing, UNSEEN, terms};
+use super::loads::{Load, RIVALS};
+use super::question::{ExplainFlow, ExplainJob};
+use super::{Answers, MAY_STAND, Standing, UNSEEN};
 use crate::agents::Agent;
 use crate::applications::flow::Flow;
+use crate::applications::registry::Job;
 use crate::config::Enforcement;
 use crate::desired::Grant;
 use crate::orders::by;
 use crate::status::{
     Bottleneck, FlowExplanation, JobExplanation, ObjectivePart, ObjectiveStatus, Rival, SharedLink,
 };
-
-/// Rivals that an explanation names.
-const RIVALS: usize = 10;
-/// Flows of a job that are explained.
-const EXPLAINED: usize = 1000;
 
 impl Answers<'_> {
     /// Why a flow has its rate; `None` when there is no such flow.
@@ -35,75 +32,39 @@ impl Answers<'_> {
         job: &str,
         flow: &str,
     ) -> Option<FlowExplanation> {
-        let job = self.registry.find_job(application, job)?;
-        let id = *self.registry.job(job)?.flows.get(flow)?;
-        self.explain([id]).pop()
+        self.at_once(ExplainFlow::new(application, job, flow))
     }
 
     /// Why the flows of a job have their rates; `None` when there is no such job.
     pub fn explain_job(&self, application: &str, job: &str) -> Option<JobExplanation> {
-        let id: JobId = self.registry.find_job(application, job)?;
-        let known = self.registry.job(id)?;
-        let sizes = known.sizes.values().flatten().map(|(_, bytes)| *bytes);
-        let flows = known.flows.values();
-        let requested = flows.clone().filter_map(|id| self.registry.flow(*id)?.declared_size());
-        let requested = requested.sum::<Bytes>();
-        Some(JobExplanation {
-            application: application.into(),
-            job: job.into(),
-            started_ns: known.started,
-            declared_bytes: sizes.sum::<Bytes>().max(requested),
-            terms: terms(known),
-            more: flows.len().saturating_sub(EXPLAINED),
-            flows: self.explain(flows.take(EXPLAINED).copied()),
-        })
+        self.at_once(ExplainJob::new(application, job))
     }
 
-    fn explain(
-        &self,
-        ids: impl IntoIterator<Item = FlowId, IntoIter: Clone>,
-    ) -> Vec<FlowExplanation> {
-        let ids = ids.into_iter();
-        let flows = ids.filter_map(|id| {
-            let flow = self.registry.flow(id)?;
-            Some((id, flow, self.view.path(flow.ends, u64::from(id.0))))
-        });
-        let links: BTreeSet<LinkId> = flows.clone().flat_map(|(_, _, path)| path).collect();
-        // Once for all: there may be many flows, and many of the job.
-        let mut loads = self.loads(|link| links.contains(&link));
-        for load in loads.values_mut() {
-            self.sort(&mut load.flows);
-        }
-        flows.map(|(id, flow, path)| self.explain_one(id, flow, &path, &loads)).collect()
+    /// The job of a name.
+    pub(super) fn job_named(&self, application: &str, job: &str) -> Option<&Job> {
+        self.registry.job(self.registry.find_job(application, job)?)
     }
 
-    /// The heaviest flows first. Without a limit, a flow takes what it gets.
-    fn sort(&self, flows: &mut [FlowId]) {
-        flows.sort_by_cached_key(|id| {
-            let flow = self.registry.flow(*id);
-            let measured = flow.and_then(|flow| self.measured(flow));
-            let limit = flow.and_then(|flow| self.intended(*id, flow)).unwrap_or(Rate::MAX);
-            (core::cmp::Reverse((measured, limit)), *id)
-        });
-    }
-
-    fn explain_one(
+    /// Why a flow has its rate, by what all flows add up to on its links.
+    pub(super) fn explain_one(
         &self,
         id: FlowId,
         flow: &Flow,
-        path: &[LinkId],
         loads: &BTreeMap<LinkId, Load>,
     ) -> FlowExplanation {
+        let path = self.view.path(flow.ends, u64::from(id.0));
         // How full a link is, in parts of its capacity; then how many share it.
         let fullness = |link: &&LinkId| {
             let capacity = self.view.network().topology().link(**link).spec.capacity.as_bps();
             let load = loads.get(*link)?;
             let busy = load.limited.max(load.measured.unwrap_or(Rate::ZERO)).as_bps();
             let parts = busy.saturating_mul(1000).checked_div(capacity)?.min(1000);
-            Some((if load.unlimited > 0 { 1000 } else { parts }, load.flows.len()))
+            Some((if load.unlimited > 0 { 1000 } else { parts }, load.flows))
         };
         let fullest = path.iter().rev().max_by_key(fullness);
-        let bottleneck = fullest.map(|link| self.bottleneck(*link, id, &loads[link]));
+        // Another path may have been added up.
+        let bottleneck =
+            fullest.and_then(|link| Some(self.bottleneck(*link, id, loads.get(link)?)));
         FlowExplanation {
             flow: self.flow_status(id, flow),
             declared_ns: flow.since,
@@ -143,9 +104,9 @@ impl Answers<'_> {
     }
 
     fn bottleneck(&self, link: LinkId, id: FlowId, load: &Load) -> Bottleneck {
-        let others = load.flows.iter().filter(|other| **other != id).take(RIVALS);
-        let rivals = others.filter_map(|id| {
-            let flow = self.registry.flow(*id)?;
+        let others = load.heaviest.iter().filter(|(_, other, _)| *other != id).take(RIVALS);
+        let rivals = others.filter_map(|(_, id, begun)| {
+            let flow = self.same_flow(*id, *begun)?;
             let [application, job, mut name] = self.registry.name_of(flow);
             if flow.owner.is_none() {
                 let Connection { source, destination } = flow.selector.connection;
@@ -161,7 +122,7 @@ impl Answers<'_> {
             limited_bps: load.limited,
             measured_bps: load.measured,
             rivals: rivals.collect(),
-            more: load.flows.len().saturating_sub(1 + RIVALS),
+            more: load.flows.saturating_sub(1 + RIVALS),
         }
     }
 
