@@ -237,9 +237,7 @@ mod tests {
         let mut refused = 0;
         while refused < REFUSED {
             match said.recv().await.unwrap().event {
-                Event::Ask(mut question) => {
-                    while !question(&controller.at(Time::ZERO)) {}
-                }
+                Event::Ask(mut question) => while !question(&controller.at(Time::ZERO)) {},
                 Event::Ordered(act, answer) => {
                     assert_eq!(act.order, Order::Unlimit { application: "a".into(), job: None });
                     refused += 1;
