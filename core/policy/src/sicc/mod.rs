@@ -55,7 +55,7 @@ const SHARES: Parameter = Parameter::new(
     "shares",
     Kind::Flag,
     Value::Flag(true),
-    "hubs begin with shares of the front end's link (equation 2); without, each as fast as its own link",
+    "hubs begin with shares of the front end's link (equation 2); else at their own links' rate",
 );
 
 const REDIRECT: Parameter = Parameter::new(
