@@ -21,7 +21,7 @@ use alloc::sync::Arc;
 use model::{
     Declared, Directive, Directives, HubOrder, JobId, Measured, Network, Observation, Request,
 };
-use units::Time;
+use units::{Bytes, Time};
 
 pub use racks::Racks;
 
@@ -51,6 +51,13 @@ const SPEED: Parameter = Parameter::new(
     "hubs' speeds follow samples; without (-NSSC) they stay as first assigned",
 );
 
+const SHARES: Parameter = Parameter::new(
+    "shares",
+    Kind::Flag,
+    Value::Flag(true),
+    "hubs begin with shares of the front end's link (equation 2); else at their own links' rate",
+);
+
 const REDIRECT: Parameter = Parameter::new(
     "redirect",
     Kind::Flag,
@@ -66,6 +73,13 @@ const HUBS: Parameter = Parameter::optional(
     Kind::Integer(1, u32::MAX as u64),
     "by equation 1",
     "N, the most hubs that send to the front end or to another hub",
+);
+
+const PACKET: Parameter = Parameter::optional(
+    "packet",
+    Kind::Bytes(Bytes::new(1), Bytes::new(65_535)),
+    "what hubs send: full packets where they pack, else the mean object with its header",
+    "the mean size of a packet in equation 1, frame octets",
 );
 
 const ALPHA: Parameter = Parameter::new(
@@ -98,9 +112,11 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         PROXIMITY.published("section 3.1"),
         TREE.published("section 3.1"),
         SPEED.published("section 3.2"),
+        SHARES.published("section 3.2"),
         REDIRECT.published("section 3.3.2"),
         PACK.published("section 3.3.1"),
         HUBS,
+        PACKET,
         ALPHA.published("section 4.4"),
         BETA.published("section 4.4"),
         THRESHOLD.published("section 4.4"),
@@ -116,7 +132,9 @@ pub const JOINT: Descriptor = Descriptor {
     name: "sicc-joint",
     summary: "sicc with replicas chosen so that hubs have equal work, speeds by what is left",
     source: "ours, a variant of sicc",
-    parameters: &[PROXIMITY, TREE, SPEED, REDIRECT, PACK, HUBS, ALPHA, BETA, THRESHOLD],
+    parameters: &[
+        PROXIMITY, TREE, SPEED, SHARES, REDIRECT, PACK, HUBS, PACKET, ALPHA, BETA, THRESHOLD,
+    ],
     build: |given| Ok(Box::new(Sicc::new(Settings::from_given(given), Choice::Joint))),
     ..DESCRIPTOR
 };
@@ -127,9 +145,11 @@ struct Settings {
     proximity: bool,
     tree: bool,
     speed: bool,
+    shares: bool,
     redirect: bool,
     pack: bool,
     hubs: Option<u32>,
+    packet: Option<Bytes>,
     yielding: Yielding,
 }
 
@@ -139,9 +159,11 @@ impl Settings {
             proximity: given.get(PROXIMITY.name),
             tree: given.get(TREE.name),
             speed: given.get(SPEED.name),
+            shares: given.get(SHARES.name),
             redirect: given.get(REDIRECT.name),
             pack: given.get(PACK.name),
             hubs: given.find(HUBS.name),
+            packet: given.find(PACKET.name),
             yielding: Yielding {
                 growth: given.get(ALPHA.name),
                 cut: given.get(BETA.name),

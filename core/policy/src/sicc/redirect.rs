@@ -32,8 +32,8 @@ pub fn mean(loads: &[Load]) -> Span {
 /// sent: number, size and hub; `elsewhere` names the hubs that have each one's replicas. Returns
 /// object and new hub; `loads` are then as expected.
 ///
-/// The hub that needs longest gives first, an object goes where least time remains, and never where
-/// it would take longer than where it is.
+/// The hub that needs longest gives first; where the text has any hub below the mean, an object goes
+/// where least time remains, and never where it would take longer than where it is.
 pub fn redirect<I: IntoIterator<Item = usize>>(
     mean: Span,
     loads: &mut [Load],

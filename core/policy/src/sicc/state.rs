@@ -135,7 +135,8 @@ impl State {
             let servers = (0u32..).map(NodeId).zip(&counts).filter(|(_, count)| **count > 0);
             servers.map(|(server, count)| Target { server, objects: *count, spare: spare(server) })
         };
-        let packet = if settings.pack { PACKET } else { mean_size(&request.sizes) + HEADER };
+        let sent = || if settings.pack { PACKET } else { mean_size(&request.sizes) + HEADER };
+        let packet = settings.packet.unwrap_or_else(sent);
         let most = match (settings.tree, settings.hubs) {
             (false, _) => u32::MAX,
             (true, Some(hubs)) => hubs,
@@ -183,6 +184,11 @@ impl State {
         };
         let left = state.left();
         state.divide(choice, &left, |_, _| Rate::MAX);
+        if !settings.shares {
+            for (speed, hub) in state.speeds.iter_mut().zip(&state.hubs) {
+                *speed = racks.link(hub.node).max(model::LEAST_RATE);
+            }
+        }
         for (hub, speed) in state.hubs.iter_mut().zip(&state.speeds) {
             hub.speed = *speed;
         }

@@ -505,6 +505,38 @@ fn many_racks_form_a_tree_unless_it_is_off() {
     assert!(flat.hubs.iter().all(|hub| hub.parent.is_none()));
 }
 
+/// 100 KB in full packets are 66, in objects of 510 B and their headers more than there are racks.
+#[test]
+fn the_mean_packet_bounds_the_hubs_that_send_to_the_front_end() {
+    let network = network(100, 10, 2);
+    let request = request(&network, 3, 3000, 3);
+    let roots = |parameters: &Parameters| {
+        let (_, gathering, _) = begun(&network, "sicc", parameters, &request);
+        let roots = gathering.hubs.iter().filter(|hub| hub.parent.is_none()).count();
+        (roots, gathering.hubs.len() - roots)
+    };
+    assert_eq!(roots(&Parameters::default()).0, 66);
+    let unpacked = Parameters::default().with("pack", false);
+    assert_eq!(roots(&unpacked).1, 0, "no hub is below another");
+    let full = unpacked.with("packet", Bytes::new(1500));
+    assert_eq!(roots(&full).0, 66);
+    assert!(roots(&full).1 > 0);
+}
+
+#[test]
+fn without_shares_hubs_are_as_fast_as_their_links() {
+    let network = network(8, 4, 10);
+    let request = request(&network, 7, 300, 3);
+    let still = Parameters::default().with("speed", false).with("redirect", false);
+    let (mut policy, _, speeds) = begun(&network, "sicc", &still.with("shares", false), &request);
+    assert_eq!(speeds, vec![GIGABIT; 8]);
+    let sample = Sample { span: Span::from_millis(1), ..Sample::default() };
+    let sample = Measured::Gathering { request: request.id, sample: Arc::new(sample) };
+    let mut out = Directives::new();
+    tell(&mut *policy, Time::ZERO, &network, &sample.into(), &mut out);
+    assert!(out.is_empty(), "and stay so");
+}
+
 #[test]
 fn joint_speeds_follow_what_each_hub_has() {
     let network = network(8, 4, 10);
