@@ -187,7 +187,7 @@ pub enum Measured {
         flows: Vec<(FlowId, Bytes)>,
     },
     /// Round trips of flows since they were told last: of a handshake, or as the kernel of the sender has
-    /// them. What waited in queues on the way is in them.
+    /// them. What waited in queues on the way is in them; how long a switch held a SYN isn't.
     RoundTrips(Vec<(FlowId, Span)>),
     /// A switch port became congested, or more so, or recovered (SDTCP, section 3.2).
     Congested {

@@ -2,7 +2,8 @@
 //!
 //! Source: SDTCP, section 3: flows are background or burst flows by their volume and age (3.3), and
 //! each congestion notification sets the windows of the port's flows (3.4), equations 3 to 8.
-//! Windows are octets of payload, as in the text, which counts no headers.
+//! Windows are octets of payload, as in the text, which counts no headers. What they divide, pipe and queue, is
+//! of frames: all together let more than that into the network, by the part that headers are of a packet.
 //!
 //! Where the text is silent: a flow that opens while its port is congested gets its window with the
 //! next notification, if one comes, or at once (`late`); the round trip of a port's flows, which "could be gained" by

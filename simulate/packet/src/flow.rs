@@ -21,6 +21,8 @@ pub(crate) struct Opening {
     /// When the last SYN was sent and when the next is, ns.
     pub(crate) sent: u64,
     pub(crate) due: u64,
+    /// How long its first switch held that SYN, ns.
+    pub(crate) held: u64,
     /// SYNs sent.
     pub(crate) attempts: u32,
 }

@@ -54,9 +54,9 @@ pub(crate) struct Passage {
     pub(crate) entries: Vec<(u32, Caps)>,
     /// Frame bytes through its first switch.
     pub(crate) carried: u64,
-    /// Whether the controller has answered its SYN, and the SYN if it waits for that.
+    /// Whether the controller has answered its SYN, and, if it waits for that, since when, ns, and the SYN.
     pub(crate) is_admitted: bool,
-    pub(crate) held: Option<Packet>,
+    pub(crate) held: Option<(u64, Packet)>,
 }
 
 impl Switches {

@@ -19,7 +19,7 @@ impl World {
         }
         let waiting = self.wires.schedulers.iter().flatten().map(|s| s.bytes());
         let passages = self.flows.iter().filter_map(|flow| flow.passage.as_ref()?.held);
-        let syns: u64 = passages.map(|packet| u64::from(packet.size)).sum();
+        let syns: u64 = passages.map(|(_, packet)| u64::from(packet.size)).sum();
         let held = self.switches.iter().map(|switches| switches.carried() + syns);
         let carried = self.wires.links.carried() + waiting.chain(held).sum::<u64>();
         if self.injected != self.arrived + self.dropped + carried {

@@ -19,7 +19,7 @@ impl World {
         let flow = &mut self.flows[place as usize];
         let attempts = flow.opening.map_or(0, |opening| opening.attempts);
         let due = now + (FIRST_TIMEOUT << attempts.min(MOST_DOUBLINGS));
-        flow.opening = Some(Opening { sent: now, due, attempts: attempts + 1 });
+        flow.opening = Some(Opening { sent: now, due, held: 0, attempts: attempts + 1 });
         if attempts > 0 {
             flow.sender.timeouts += 1;
             flow.sender.retransmissions += 1;
@@ -55,7 +55,7 @@ impl World {
         let id = flow.id;
         // Which of several SYNs was answered, nobody knows (RFC 6298, section 3).
         if opening.attempts == 1 {
-            self.timed(id, Span::from_nanos(round_trip));
+            self.timed(id, Span::from_nanos(round_trip - opening.held));
         }
         self.pump(place);
     }

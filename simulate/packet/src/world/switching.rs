@@ -55,9 +55,10 @@ impl World {
             if packet.flags & frame::SYN != 0 {
                 let waits = switches.watch.holds_syns && !passage.is_admitted;
                 // One that comes again finds the first still waiting: it takes its place.
-                let again = waits.then(|| passage.held.replace(*packet)).flatten();
+                let syn = (self.now, *packet);
+                let again = waits.then(|| passage.held.replace(syn)).flatten();
                 self.report(Measured::Opened { flow: id, src, dst });
-                if let Some(again) = again {
+                if let Some((_, again)) = again {
                     self.drop(&again);
                 }
                 return !waits;
@@ -198,9 +199,10 @@ impl World {
         }
     }
 
-    /// A handshake was answered after so long. The first switch sees it from the SYN to the
+    /// A handshake was answered after so long. The first switch sees it from when it lets the SYN go to the
     /// acknowledgement of the SYN-ACK, which here is the first data and may wait for an application:
-    /// the sender's time, which is the same, is taken. It is told with statistics, or at once.
+    /// the sender's time is taken, which is the same without what the SYN was held. It is told with
+    /// statistics, or at once.
     pub(super) fn timed(&mut self, flow: FlowId, round_trip: Span) {
         let Some(switches) = &mut self.switches else {
             return;
@@ -317,11 +319,15 @@ impl World {
         let Some(place) = self.place(flow) else {
             return;
         };
-        let Some(passage) = &mut self.flows[place as usize].passage else {
+        let flow = &mut self.flows[place as usize];
+        let Some(passage) = &mut flow.passage else {
             return;
         };
         passage.is_admitted = true;
-        if let Some(packet) = passage.held.take() {
+        if let Some((since, packet)) = passage.held.take() {
+            if let Some(opening) = &mut flow.opening {
+                opening.held = self.now - since;
+            }
             self.pass(packet);
         }
     }

@@ -172,6 +172,25 @@ fn a_syn_that_is_held_waits_for_the_answer() {
     assert_eq!(completion(true), completion(false) + Span::from_micros(71));
 }
 
+/// What is told of a handshake is the way's round trip, without the time that the controller takes.
+#[test]
+fn a_syn_that_was_held_tells_the_same_round_trip() {
+    let told = |holds_syns| {
+        let mut setup = flow_of(pair(), transport(), 1);
+        setup.control_delay = Span::from_micros(33);
+        setup.processing = Span::from_micros(5);
+        let watch = Watch { holds_syns, ..Watch::default() };
+        let (_, heard) = watched(setup, watch, |_, _| {});
+        let timed = heard.into_iter().filter_map(|(_, measured)| match measured {
+            Measured::RoundTrips(flows) => Some(flows),
+            _ => None,
+        });
+        timed.collect::<Vec<_>>()
+    };
+    assert_eq!(told(true), vec![vec![(FlowId(0), Span::from_nanos(401_280))]]);
+    assert_eq!(told(false), told(true));
+}
+
 /// An answer that takes longer than the first timeout of a SYN: the one that came again goes on in its place.
 #[test]
 fn a_syn_that_comes_again_takes_the_place_of_the_one_that_waits() {
