@@ -376,13 +376,18 @@ fn refused(desk: &Desk, arguments: &[&str], parts: &[&str]) {
 #[test]
 fn bad_scenarios_are_refused() {
     let desk = Desk::new();
-    let cases: [(&str, &str, &[&str]); 5] = [
+    let cases: [(&str, &str, &[&str]); 6] = [
         ("jobs = 4", "jobz = 4", &["bad.toml:9:1: ", "workload.jobs", "missing", "add jobs"]),
         ("load = 0.5", "lode = 0.5", &["bad.toml:9:1: ", "mean_gap", "missing"]),
         (
             "trace_nodes",
             "trace_node",
             &["bad.toml:16:1: ", "unknown key", "did you mean \"trace_nodes\""],
+        ),
+        (
+            "trace_nodes = 3",
+            "trace_nodes = 3\nfloors = \"swin\"",
+            &["bad.toml:17:10: ", "workload.trace.floors", "did you mean \"swim\""],
         ),
         ("100 Mbit/s", "100 MB", &["bad.toml:7:23: ", "unit is unknown", "Mbit/s"]),
         ("capacity = \"100 Mbit/s\", ", "", &["bad.toml:7:10: ", "capacity", "missing", "add"]),

@@ -20,8 +20,9 @@ pub struct Figure {
     pub quick: Vec<Vec<Setting>>,
     /// Repetitions of every point.
     pub seeds: u32,
-    /// Whether the text shows one draw of what each repetition draws anew.
-    pub one_draw: bool,
+    /// Of how many draws of what each repetition draws anew the text shows the mean; `None` where it
+    /// shows no draws.
+    pub draws: Option<u32>,
     /// The keys that are set to the number of the repetition, counted from 1.
     pub repeat: Vec<String>,
     /// What is plotted: metrics, or one distribution.

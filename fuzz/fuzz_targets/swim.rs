@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use model::NodeId;
 use units::{Bytes, Span, Time};
-use workload::{Draft, Reduces, Sample, Tasks, swim};
+use workload::{Draft, Floors, Reduces, Sample, Tasks, swim};
 
 fuzz_target!(|data: &[u8]| {
     let mut last = Time::ZERO;
@@ -31,6 +31,8 @@ fuzz_target!(|data: &[u8]| {
         trace_nodes: 6,
         jobs: 2,
         sample: 0,
+        all: false,
+        floors: Floors::NONE,
         tasks: Tasks {
             block: Bytes::new(1 << 20),
             // Both rules, by what the trace says of itself.

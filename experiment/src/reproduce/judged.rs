@@ -286,9 +286,17 @@ impl Reproduction {
     }
 }
 
-/// What intervals are of where the text shows one draw.
-const ONE_DRAW: &str = "The text shows one draw of what each of our repetitions draws anew: \
-    intervals are those in which one more of ours is expected, not those of the mean.";
+/// What intervals are of where the text shows the mean of so many draws.
+fn of_draws(draws: u32) -> String {
+    let (shown, more) = match draws {
+        1 => ("one draw".to_owned(), "one more of ours".to_owned()),
+        _ => (format!("the mean of {draws} draws"), format!("the mean of {draws} more of ours")),
+    };
+    format!(
+        "The text shows {shown} of what each of our repetitions draws anew: intervals are those in \
+         which {more} is expected, not those of the mean."
+    )
+}
 
 impl FigureResult {
     fn new(plan: &FigurePlan, results: &[Result<Measured, String>]) -> Self {
@@ -336,9 +344,9 @@ impl FigureResult {
             if points.len() < panel.points.len() {
                 figure.verdict = Verdict::Unresolved;
             }
-            if panel.figure.one_draw {
+            if let Some(draws) = panel.figure.draws {
                 let name = prefix.trim_end_matches(": ").to_owned();
-                notes.push((name, ONE_DRAW.to_owned()));
+                notes.push((name, of_draws(draws)));
             }
             let mut measures = measures(panel, &points, &prefix);
             let mut joint: Vec<_> = measures
@@ -647,8 +655,8 @@ fn judged(
     let all: Vec<RunResult> = repetitions.map(one).collect();
     // A point has one repetition at least.
     let mut result = RunResult::mean_of(&all).unwrap_or_else(|| one(Vec::new()));
-    if panel.figure.one_draw {
-        result.expect_one_more(all.len());
+    if let Some(draws) = panel.figure.draws {
+        result.expect_more(draws, all.len());
     }
     result
 }

@@ -56,7 +56,7 @@ fn read_one(value: &Value<'_>) -> Read<Figure> {
     };
     let repeat = fields.or("repeat", vec!["seed".to_owned()], texts)?;
     let seeds = fields.or("seeds", 1, |v| v.integer(1..=MOST_SEEDS))?;
-    let one_draw = fields.or("one_draw", false, Value::flag)?;
+    let draws = fields.optional("draws", |v| v.integer(1..=MOST_SEEDS))?;
     let metric = fields.need("metric", "\"goodput_bps\"")?;
     let metrics = texts(&metric)?;
     let known: Vec<&str> = metrics::names().chain(metrics::distributions()).collect();
@@ -83,7 +83,7 @@ fn read_one(value: &Value<'_>) -> Read<Figure> {
         over,
         quick,
         seeds,
-        one_draw,
+        draws,
         repeat,
         metrics,
         x,

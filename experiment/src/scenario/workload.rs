@@ -12,8 +12,8 @@ use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
 use workload::stream::{Stream, StreamRun};
 use workload::{
-    Cdf, Cluster, Datagrams, Draft, Error, Gather, Incast, ParameterError, Pattern, Poisson,
-    Reduces, Running, Sample, Shuffle, SizeDistribution, Tasks, all_to_all, coflow, load,
+    Cdf, Cluster, Datagrams, Draft, Error, Floors, Gather, Incast, ParameterError, Pattern,
+    Poisson, Reduces, Running, Sample, Shuffle, SizeDistribution, Tasks, all_to_all, coflow, load,
     permutation, swim,
 };
 
@@ -600,6 +600,10 @@ fn shuffle(
         trace_nodes: trace.or("trace_nodes", 600, count)?,
         jobs: trace.or("jobs", generated.jobs, count)?,
         sample: trace.or("sample", 0, |v| v.integer(0..=u32::MAX))?,
+        all: trace.or("jobs_that", false, |v| v.choice(&[("shuffle", false), ("all", true)]))?,
+        floors: trace.or("floors", Floors::NONE, |v| {
+            v.choice(&[("none", Floors::NONE), ("swim", Floors::SWIM)])
+        })?,
         tasks,
     };
     let is_drawn = trace.or("sizes", false, |v| v.choice(&[("own", false), ("drawn", true)]))?;
@@ -728,7 +732,8 @@ mod tests {
         let lines = "a\t3\t0\t9\t20000\t9\nb\t7\t4\t9\t30000\t9\nc\t60\t53\t9\t50000\t9\n";
         fs::write(&file, lines).unwrap();
         let tasks = Tasks::for_nodes(6);
-        let sample = Sample { trace_nodes: 6, jobs: 3, sample: 0, tasks };
+        let (all, floors) = (false, Floors::NONE);
+        let sample = Sample { trace_nodes: 6, jobs: 3, sample: 0, all, floors, tasks };
         let (mean_bytes, mean_gap) = (Bytes::new(7), Span::from_secs(1));
         let drawn = Shuffle { jobs: 3, mean_bytes, spread: 5.0, mean_gap, tasks };
         let [own, other] =

@@ -591,7 +591,7 @@ fn bad_figures_are_refused_with_place_fault_and_remedy() {
     let cases = [
         ("number = \"6.4\"", "number = \"six four\"", "figure.number: is no number; use"),
         ("seeds = 5", "seeds = 0", "figure.seeds: 0 is out of range; write an integer"),
-        ("seeds = 5", "seeds = 5\none_draw = 1", "figure.one_draw: "),
+        ("seeds = 5", "seeds = 5\ndraws = 0", "figure.draws: 0 is out of range; write an integer"),
         ("seeds = 5", "seed = 5", "figure.seed: unknown key; \"seed\" is unknown; did you mean"),
         (
             "metric = \"jct_mean_s\"\n\n[[",

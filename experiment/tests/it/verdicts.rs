@@ -125,21 +125,27 @@ fn a_figure_of_several_scenarios_has_the_titles_of_all() {
 }
 
 #[test]
-fn where_a_text_shows_one_draw_intervals_are_of_one_more() {
+fn where_a_text_shows_draws_intervals_are_of_as_many_more() {
     let judged = |one: &str| {
         let axis = AXIS.replace("seeds = 2\n", &format!("seeds = 3\n{one}"));
         let (plan, mut results) = plan(&scenario(&axis));
         put(&mut results, &plan.figures[0].panels[0].points, &[0.0082, 0.0085, 0.0088], None);
         let figure = Reproduction::new(&plan, &results, false).figures.remove(0);
         let one = &figure.measures[0];
-        (one.verdict, one.interval.unwrap(), figure.notes.contains("in which one more of ours"))
+        let told = ["in which one more of ours", "in which the mean of 6 more of ours"];
+        let told = told.map(|told| figure.notes.contains(told));
+        (one.verdict, one.interval.unwrap(), told)
     };
     let (of_the_mean, half, told) = judged("");
-    assert_eq!((of_the_mean, told), (Verdict::Holds, false));
-    let (of_one, wider, told) = judged("one_draw = true\n");
-    assert_eq!((of_one, told), (Verdict::Unresolved, true));
-    // √(1 + 1/3) over √(1/3).
+    assert_eq!((of_the_mean, told), (Verdict::Holds, [false, false]));
+    let (of_one, wider, told) = judged("draws = 1\n");
+    assert_eq!((of_one, told), (Verdict::Unresolved, [true, false]));
+    // √(1/3 + 1) over √(1/3).
     assert!((wider / half - 2.0).abs() < 1e-9, "{half}, {wider}");
+    let (of_six, wider, told) = judged("draws = 6\n");
+    assert_eq!((of_six, told), (Verdict::Holds, [false, true]));
+    // √(1/3 + 1/6) over √(1/3).
+    assert!((wider / half - 1.5f64.sqrt()).abs() < 1e-9, "{half}, {wider}");
 }
 
 /// Published are 8.5 ms ± 1 ms, of a flow or of the whole, which take as long.

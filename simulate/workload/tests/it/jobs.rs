@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use testing::network::link;
 use units::{Bytes, Span, Time};
 use watermaster_workload::{
-    Draft, Reduces, Sample, Sampled, Shuffle, Tasks, apportion, by_rank, load, swim,
+    Draft, Floors, Reduces, Sample, Sampled, Shuffle, Tasks, apportion, by_rank, load, swim,
 };
 
 fn hosts(count: u32) -> Vec<NodeId> {
@@ -146,7 +146,8 @@ fn trace() -> String {
 }
 
 fn sample(jobs: u32, sample: u32) -> Sample {
-    Sample { trace_nodes: 600, jobs, sample, tasks: Tasks::for_nodes(6) }
+    let (all, floors) = (false, Floors::NONE);
+    Sample { trace_nodes: 600, jobs, sample, all, floors, tasks: Tasks::for_nodes(6) }
 }
 
 fn take(which: &Sample, text: &str, seed: u64) -> Result<Sampled, String> {
@@ -174,6 +175,33 @@ fn a_scaled_sample_by_hand() {
     }
 }
 
+/// Jobs 0 to 2, of which the last shuffles nothing: 0, 1 and 2 GiB of input, 60, 120 and 0 kB of shuffle on 600 nodes,
+/// and one octet of output, which rounds to none.
+#[test]
+fn a_sample_of_all_jobs_with_and_without_swims_floors_by_hand() {
+    let text = trace();
+    let drafted = |floors: Floors| {
+        let which = Sample { all: true, floors, ..sample(3, 0) };
+        let reader = swim::Reader::new(text.as_bytes(), "t");
+        let drafted = which.drafts(reader, 6).expect("a whole sample");
+        assert_eq!(drafted.samples, 4);
+        drafted.drafts
+    };
+    let octets = |drafts: &[Draft]| -> Vec<[u64; 3]> {
+        let all = |draft: &Draft| [draft.input, draft.shuffle, draft.output].map(Bytes::get);
+        drafts.iter().map(all).collect()
+    };
+    let own = drafted(Floors::NONE);
+    assert_eq!(octets(&own), [[0u64, 600, 0], [10_737_418, 1200, 0], [21_474_836, 1, 0]]);
+    let raised = drafted(Floors::SWIM);
+    let input: u64 = 64 << 20;
+    assert_eq!(octets(&raised), [[input, 1024, 1024], [input, 1200, 1024], [input, 1024, 1024]]);
+    for drafts in [own, raised] {
+        let arrivals: Vec<_> = drafts.iter().map(|draft| draft.arrival.as_secs_f64()).collect();
+        assert_eq!(arrivals, [0.0, 10.0, 20.0]);
+    }
+}
+
 #[test]
 fn samples_that_cannot_be_taken() {
     let cases = [
@@ -182,6 +210,11 @@ fn samples_that_cannot_be_taken() {
             trace(),
             "sample: 2; the trace has 8 jobs that shuffle, 2 samples of 3 counted from 0: ask for \
              one of them",
+        ),
+        (
+            Sample { all: true, ..sample(3, 4) },
+            trace(),
+            "sample: 4; the trace has 12 jobs, 4 samples of 3 counted from 0: ask for one of them",
         ),
         (sample(0, 0), trace(), "jobs: 0 is outside the range from 1 to 1000000"),
         // The cut lies behind the sample and is found all the same.
