@@ -223,15 +223,18 @@ fn value_in_json(value: &policy::Value) -> Value {
 fn markdown() -> String {
     let mut text = String::from(
         "# Policies\n\n\
-         For users. What `watermaster policies` says of each, in one page: `watermaster policies --markdown` prints it.\n\
-         A policy stands in a scenario as `[[policy]]` ([scenarios.md](scenarios.md)), in the configuration of a controller as\n\
-         `[policy]` ([operating.md](operating.md)), with the same keys. How to add one: [adding-a-policy.md](adding-a-policy.md).\n\n\
-         | policy | what it does | source | live |\n|---|---|---|---|\n",
+         For users. What each policy does and needs, and its parameters; `watermaster policies NAME` shows one. A policy stands in a\n\
+         scenario as `[[policy]]` ([scenarios.md](scenarios.md)), and with the same keys in a controller's configuration as\n\
+         `[policy]` ([configuration.md](configuration.md#controller)).\n\n\
+         *Live* says what enforces it outside a simulation; `gather` is `watermaster gather`, which needs no controller. Where a\n\
+         default is the source's own, its section stands beside it.\n\n\
+         | policy | what it does | live |\n\
+         |---|---|---|\n",
     );
     for policy in POLICIES {
-        let Descriptor { name, summary, source, .. } = policy;
+        let Descriptor { name, summary, .. } = policy;
         let live = briefly(policy, "no");
-        let _ = writeln!(text, "| [`{name}`](#{name}) | {summary} | {source} | {live} |");
+        let _ = writeln!(text, "| [`{name}`](#{name}) | {summary} | {live} |");
     }
     for policy in POLICIES {
         let _ = writeln!(text, "\n## {}\n\n{}.\n", policy.name, capital(policy.summary));
