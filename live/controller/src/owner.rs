@@ -743,7 +743,7 @@ pub(crate) mod tests {
         let mut owner = owner();
         let wrong = |number: u32| number % 7 == 3;
         let declared = |number: u32| match wrong(number) {
-            true if number % 2 == 0 => {
+            true if number.is_multiple_of(2) => {
                 Err(Problem { field: "body".into(), reason: "is none".into() })
             }
             true => Ok(Declaration::JobComplete { job: "unknown".into() }),
