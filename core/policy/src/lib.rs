@@ -10,7 +10,7 @@
 //!
 //! What several share:
 //! - `fifo`, `sff`, `smsf` order flows by rank and differ in the rank only: `scheduler` hears the
-//!   applications, `admission` decides who transmits, `guard` keeps long jobs from starving.
+//!   applications, `admission` decides who transmits, `groups` keeps ranks, `guard` keeps long jobs from starving.
 //! - `fair`, `sebf`, `bssf`, `srb`, `dclas`, `fifo-lm`, `srpt` give every flow a rate: `coflow_rates` hears and
 //!   tells, `coflow` keeps account of a job's flows, `links` of what is left of links, `filling`
 //!   divides it, [`order`] says which job goes first.
@@ -52,6 +52,7 @@ mod filling;
 mod fixed;
 mod flow_map;
 mod forecast;
+mod groups;
 mod guard;
 mod homa;
 mod links;
