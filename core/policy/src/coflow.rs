@@ -32,7 +32,7 @@ pub(crate) struct Coflow {
     pub(crate) submitted: Time,
     /// What its completion is worth beside that of others.
     pub(crate) weight: u32,
-    /// Whether it is older than the guard's threshold.
+    /// Whether it is older than the guard's threshold; then links count its flows among the old.
     pub(crate) is_old: bool,
     /// Up to when what was sent is accounted for.
     synced: Time,
@@ -56,8 +56,9 @@ pub(crate) struct Coflow {
     standing: [Standing; STAGES],
     /// Whether rates may have changed since they were told.
     is_moved: bool,
-    /// Whether the guard had something for flows of the job when limits were told last.
-    has_ration: bool,
+    /// If the guard had something for flows of the job when limits were told last: which of
+    /// [`Links::rations`].
+    rations: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -267,7 +268,7 @@ impl Coflow {
             astray: Vec::new(),
             standing: [const { Standing::NONE }; STAGES],
             is_moved: true,
-            has_ration: false,
+            rations: None,
         }
     }
 
@@ -388,7 +389,8 @@ impl Coflow {
     }
 
     /// The job has ended. Returns its flows that are still held to a limit.
-    pub(crate) fn withdraw(&self, links: &mut Links) -> impl Iterator<Item = FlowId> {
+    pub(crate) fn withdraw(&mut self, links: &mut Links) -> impl Iterator<Item = FlowId> {
+        self.count_old(false, links);
         for flow in self.flows.iter().filter(|flow| !flow.has_ended) {
             links.leave(flow.route(&self.routes));
         }
@@ -467,6 +469,7 @@ impl Coflow {
         if change == Change::None {
             return;
         }
+        self.count_old(false, links);
         self.sync(now);
         if change == Change::Left {
             self.paths.links.retain(|flow| !self.flows[flow].has_ended);
@@ -619,12 +622,12 @@ impl Coflow {
     pub(crate) fn tell(&mut self, now: Time, aside: Rate, links: &Links, out: &mut Directives) {
         let is_old = self.is_old;
         let ration = |of: &Use| if is_old { links.table[of.link.index()].ration } else { 0 };
-        let may_differ = is_old || self.has_ration;
-        let is_even = !may_differ || self.uses.iter().all(|of| of.ration == ration(of));
+        let rations = is_old.then_some(links.rations);
+        let is_same = core::mem::replace(&mut self.rations, rations) == rations;
+        let is_even = is_same || self.uses.iter().all(|of| of.ration == ration(of));
         if !core::mem::take(&mut self.is_moved) && is_even {
             return;
         }
-        self.has_ration = is_old;
         self.sync(now);
         for of in &mut self.uses {
             of.ration = ration(of);
@@ -636,10 +639,15 @@ impl Coflow {
         }
     }
 
-    /// Counts the flows of the job on every link among those of old jobs. The job is up to date.
-    pub(crate) fn count_old(&self, links: &mut Links) {
+    /// Counts the flows of the job on every link among those of old jobs, or no longer. The job is up to date,
+    /// or has no flows.
+    pub(crate) fn count_old(&mut self, is_old: bool, links: &mut Links) {
+        if core::mem::replace(&mut self.is_old, is_old) == is_old {
+            return;
+        }
         for of in &self.uses {
-            links.table[of.link.index()].old += of.flows;
+            let old = &mut links.table[of.link.index()].old;
+            *old = if is_old { *old + of.flows } else { *old - of.flows };
         }
     }
 }

@@ -161,6 +161,7 @@ impl<D: Discipline> CoflowRates<D> {
         {
             entry.record.remove(now, came, &mut self.links);
             if entry.flows.is_empty() {
+                entry.record.count_old(false, &mut self.links);
                 self.is_new = true;
                 self.divide_at(now);
             } else {
@@ -219,14 +220,12 @@ impl<D: Discipline> CoflowRates<D> {
         let mut jobs: Vec<&mut Coflow> = entries.map(|entry| &mut entry.record).collect();
         jobs.sort_by_key(|job| job.arrival);
         self.ageing = None;
-        links.forget_old();
         for job in &mut jobs {
             job.refresh(now, links);
             let gets_old = guard.map(|guard| job.submitted + guard.threshold);
-            job.is_old = gets_old.is_some_and(|time| time < now);
-            if job.is_old {
-                job.count_old(links);
-            } else {
+            let is_old = gets_old.is_some_and(|time| time < now);
+            job.count_old(is_old, links);
+            if !is_old {
                 let next = gets_old.map(|time| time + Span::from_nanos(1));
                 self.ageing = self.ageing.into_iter().chain(next).min();
             }
@@ -298,7 +297,7 @@ mod tests {
     const JOBS: u32 = 6;
 
     fn policy(parameters: &Parameters) -> CoflowRates<Ordered<SmallestRemaining>> {
-        let ration = Ration { threshold: Span::from_secs(3), share: Share::literal(10_000) };
+        let ration = Ration { threshold: Span::from_millis(500), share: Share::literal(10_000) };
         let ordered = Ordered::new(Span::from_millis(50), Some(ration));
         let given = Given { parameters: DESCRIPTOR.parameters, given: parameters };
         CoflowRates::new(ordered, &given)
@@ -320,7 +319,9 @@ mod tests {
         let flow = FlowId(roll(dice, step + 1));
         let link = LinkId(roll(dice, links));
         match roll(dice, 16) {
-            _ if step < JOBS => Declared::JobStart { job: JobId(step), application: "".into() }.into(),
+            _ if step < JOBS => {
+                Declared::JobStart { job: JobId(step), application: "".into() }.into()
+            }
             0 => Declared::JobComplete { job: JobId(step % JOBS) }.into(),
             1 => Declared::JobStart { job: JobId(step % JOBS), application: "".into() }.into(),
             2..=4 => Declared::FlowComplete { job: JobId(flow.0 % JOBS), flow }.into(),
@@ -346,8 +347,20 @@ mod tests {
         }
     }
 
+    /// Flows of old jobs on each link, by their paths.
+    fn old(policy: &CoflowRates<Ordered<SmallestRemaining>>) -> Vec<u64> {
+        let mut old = vec![0; policy.links.table.len()];
+        let jobs = policy.roster.jobs().filter(|entry| !entry.flows.is_empty());
+        for job in jobs.map(|entry| &entry.record).filter(|job| job.is_old) {
+            for link in job.paths().flatten() {
+                old[link.index()] += 1;
+            }
+        }
+        old
+    }
+
     /// Whatever has happened, a policy that keeps the busiest link of each job says what one says that looks at
-    /// all links of all jobs whenever it decides.
+    /// all links of all jobs whenever it decides; and flows of old jobs are those that are counted.
     #[test]
     fn what_is_kept_is_what_would_be_found() {
         let spec = |mbps| {
@@ -361,7 +374,7 @@ mod tests {
             let counted = [Acknowledgements::NONE, Acknowledgements::new(40, 1500)];
             let parameters = Parameters::default().acknowledged(counted[usize::from(seed > 20)]);
             let (mut keeps, mut looks) = (policy(&parameters), policy(&parameters));
-            let (mut now, mut told) = (Time::ZERO, 0);
+            let (mut now, mut told, mut oldest) = (Time::ZERO, 0, 0);
             for step in 0..300 {
                 now += Span::from_micros(u64::from(roll(&mut dice, 40_000)));
                 let happened = happen(&mut dice, step, &mut network);
@@ -376,8 +389,14 @@ mod tests {
                     assert_eq!(kept, found, "seed {seed}, step {step}");
                     told += kept.len();
                 }
+                // Whoever has ended since the last division is still there.
+                if keeps.divided == now && keeps.due.is_none() {
+                    let counted = keeps.links.table.iter().map(|link| link.old);
+                    assert!(counted.eq(old(&keeps)), "seed {seed}, step {step}");
+                    oldest = oldest.max(old(&keeps).into_iter().max().unwrap_or(0));
+                }
             }
-            assert!(told > 50, "seed {seed}: {told}");
+            assert!(told > 50 && oldest > 0, "seed {seed}: {told}, {oldest}");
         }
     }
 }

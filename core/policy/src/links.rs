@@ -74,6 +74,8 @@ pub(crate) struct Links {
     pub(crate) lefts: Vec<u64>,
     /// Counts up when capacities change.
     pub(crate) revision: u64,
+    /// Counts up when what flows of old jobs have for themselves changes.
+    pub(crate) rations: u64,
     pub(crate) filler: Filler,
     acknowledgements: Acknowledgements,
     /// Empty where there are no acknowledgements.
@@ -86,6 +88,7 @@ impl Links {
             table: Vec::new(),
             lefts: Vec::new(),
             revision: 0,
+            rations: 0,
             filler: Filler::default(),
             acknowledgements,
             returns: Vec::new(),
@@ -177,16 +180,10 @@ impl Links {
         }
     }
 
-    /// No flow is of an old job.
-    pub(crate) fn forget_old(&mut self) {
-        for link in &mut self.table {
-            link.old = 0;
-        }
-    }
-
     /// Begins a division: everything is left but `aside` for every flow, `share` where there are flows
     /// of old jobs, and what is kept back for acknowledgements.
     pub(crate) fn open(&mut self, aside: Rate, share: Option<Share>) {
+        let mut is_other = false;
         for (link, left) in self.table.iter_mut().zip(&mut self.lefts) {
             let floors = aside.as_bps().saturating_mul(rounded(link.flows));
             let part = |count| {
@@ -194,9 +191,12 @@ impl Links {
                 share
                     .map_or(0, |share| share.divided(Rate::from_bps(link.capacity), count).as_bps())
             };
-            link.ration = part(rounded(link.old));
+            let ration = part(rounded(link.old));
+            is_other |= ration != link.ration;
             *left = link.capacity.saturating_sub(floors).saturating_sub(part(1));
+            link.ration = ration;
         }
+        self.rations += u64::from(is_other);
         for (left, of) in self.lefts.iter_mut().zip(&mut self.returns) {
             *left = left.saturating_sub(of.kept);
             (of.opened, of.astray) = (*left, 0);

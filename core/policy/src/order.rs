@@ -118,7 +118,7 @@ pub fn improve(jobs: &[Demand], order: &mut [usize]) {
             for &(link, time) in moved {
                 extra[link] = time;
             }
-            let at_first = finish(&before, moved);
+            let (at_first, mut last) = Last::find(&before, moved);
             // What those that it goes ahead of lose, while it goes ahead of one more.
             let (mut lost, mut best, mut place) = (0.0, MARGIN, from);
             for to in (0..from).rev() {
@@ -131,7 +131,7 @@ pub fn improve(jobs: &[Demand], order: &mut [usize]) {
                 }
                 lost += behind;
                 lost -= alone;
-                let gain = at_first - finish(&before, moved) - lost;
+                let gain = at_first - last.finish(&before, moved) - lost;
                 if gain > best {
                     (best, place) = (gain, to);
                 }
@@ -156,9 +156,43 @@ pub fn improve(jobs: &[Demand], order: &mut [usize]) {
     }
 }
 
-/// When a job is complete on links that are busy so long with others.
-fn finish(busy: &[f64], job: &Demand) -> f64 {
-    job.iter().map(|&(link, time)| busy[link] + time).fold(0.0, f64::max)
+/// The last link that serves a job, while links are less and less busy with others: the same as long as it is
+/// no earlier than the others were.
+struct Last {
+    /// Its place among those that the job takes.
+    place: usize,
+    /// When all others had served the job, s.
+    others: f64,
+}
+
+impl Last {
+    /// When a job is complete on links that are busy so long with others, s.
+    fn find(busy: &[f64], job: &Demand) -> (f64, Self) {
+        let (mut complete, mut last) = (0.0, Self { place: 0, others: 0.0 });
+        for (place, &(link, time)) in job.iter().enumerate() {
+            let end = busy[link] + time;
+            if end > complete {
+                last = Self { place, others: complete };
+                complete = end;
+            } else {
+                last.others = f64::max(last.others, end);
+            }
+        }
+        (complete, last)
+    }
+
+    /// The same for links that are no busier than they were.
+    fn finish(&mut self, busy: &[f64], job: &Demand) -> f64 {
+        if let Some(&(link, time)) = job.get(self.place) {
+            let end = busy[link] + time;
+            if end >= self.others {
+                return end;
+            }
+        }
+        let (complete, last) = Self::find(busy, job);
+        *self = last;
+        complete
+    }
 }
 
 /// Has the links serve a job next; when it is complete.
