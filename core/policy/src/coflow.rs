@@ -546,18 +546,34 @@ impl Coflow {
         self.sync(now);
         let Links { lefts, filler, .. } = links;
         let standing = &mut self.standing[stage];
+        if standing.stays_blocked(lefts) {
+            return;
+        }
         filler.open(standing.open(self.uses.iter().map(|of| of.link), lefts));
         let (rates, left) = (&mut self.accounts.granted[stage][..], &self.accounts.left);
-        match rule {
-            Rule::Together if is_stuck => rates.fill(0),
-            Rule::Together => filler.pace(&self.paths, |flow| left[flow], rates),
-            Rule::ByRemaining => {
-                filler.fill(&self.paths, LEAST_RATE.as_bps(), |flow| left[flow], rates)
+        let least = LEAST_RATE.as_bps();
+        let grows = match rule {
+            Rule::Together => {
+                if is_stuck {
+                    rates.fill(0);
+                } else {
+                    filler.pace(&self.paths, |flow| left[flow], rates);
+                }
+                true
             }
-            Rule::Equally => filler.fill(&self.paths, LEAST_RATE.as_bps(), |_| 1.0, rates),
-        }
-        standing.close(filler.lefts(), lefts);
+            Rule::ByRemaining => filler.fill(&self.paths, least, |flow| left[flow], rates),
+            Rule::Equally => filler.fill(&self.paths, least, |_| 1.0, rates),
+        };
+        standing.close(filler.lefts(), !grows, lefts);
         self.is_moved = true;
+    }
+
+    /// Has everything looked at again that need not be: what follows is the same.
+    #[cfg(test)]
+    pub(crate) fn forget(&mut self) {
+        self.peak = None;
+        self.rations = Some(u64::MAX);
+        self.standing.iter_mut().for_each(Standing::forget);
     }
 
     /// Grants each flow, in order, what `rate` says.

@@ -359,8 +359,9 @@ mod tests {
         old
     }
 
-    /// Whatever has happened, a policy that keeps the busiest link of each job says what one says that looks at
-    /// all links of all jobs whenever it decides; and flows of old jobs are those that are counted.
+    /// Whatever has happened, a policy that keeps who is the busiest link, who is blocked and what has a ration
+    /// says what one says that looks at all links of all jobs whenever it decides; and flows of old jobs are those
+    /// that are counted.
     #[test]
     fn what_is_kept_is_what_would_be_found() {
         let spec = |mbps| {
@@ -378,7 +379,7 @@ mod tests {
             for step in 0..300 {
                 now += Span::from_micros(u64::from(roll(&mut dice, 40_000)));
                 let happened = happen(&mut dice, step, &mut network);
-                looks.links.revision += 1;
+                looks.roster.jobs_mut().for_each(|entry| entry.record.forget());
                 for observation in [&happened, &Observation::Tick] {
                     let [kept, found] = [&mut keeps, &mut looks].map(|policy| {
                         let mut out = Directives::new();

@@ -24,11 +24,14 @@ pub(crate) struct Standing {
     /// Whether the job itself is as it was.
     holds: bool,
     is_idle: bool,
+    /// Whether each flow had a link that was full.
+    is_blocked: bool,
 }
 
 impl Standing {
     /// Nothing was granted yet.
-    pub(crate) const NONE: Self = Self { links: Vec::new(), holds: false, is_idle: true };
+    pub(crate) const NONE: Self =
+        Self { links: Vec::new(), holds: false, is_idle: true, is_blocked: false };
 
     /// Flows have come, ended, or have another amount to send than was reckoned.
     pub(crate) const fn fall(&mut self) {
@@ -56,6 +59,20 @@ impl Standing {
         true
     }
 
+    /// Whether nothing can be granted, whatever is left of other links: each flow has a link that was full and
+    /// is.
+    pub(crate) fn stays_blocked(&mut self, lefts: &[u64]) -> bool {
+        let stays = |of: &Passed| !is_full(of.before) || is_full(lefts[of.link.index()]);
+        if !self.holds || !self.is_blocked || !self.links.iter().all(stays) {
+            return false;
+        }
+        for of in &mut self.links {
+            let left = lefts[of.link.index()];
+            (of.before, of.after) = (left, left);
+        }
+        true
+    }
+
     /// Begins to grant anew over these links, with what is left of all. Returns what is left of each.
     pub(crate) fn open(
         &mut self,
@@ -70,14 +87,27 @@ impl Standing {
         self.links.iter().map(|of| of.before)
     }
 
-    /// So much is left of each link, in the order in which they were given.
-    pub(crate) fn close(&mut self, after: impl Iterator<Item = u64>, lefts: &mut [u64]) {
+    /// So much is left of each link, in the order in which they were given; `is_blocked`: each flow had one that
+    /// was full.
+    pub(crate) fn close(
+        &mut self,
+        after: impl Iterator<Item = u64>,
+        is_blocked: bool,
+        lefts: &mut [u64],
+    ) {
         for (of, left) in self.links.iter_mut().zip(after) {
             of.after = left;
             lefts[of.link.index()] = left;
         }
         self.is_idle = self.links.iter().all(|of| of.before == of.after);
+        self.is_blocked = is_blocked;
         self.holds = true;
+    }
+
+    /// Has everything looked at again that need not be.
+    #[cfg(test)]
+    pub(crate) const fn forget(&mut self) {
+        self.is_blocked = false;
     }
 }
 
