@@ -14,31 +14,21 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
-use alloc::collections::btree_map::{BTreeMap, Entry};
 use alloc::vec::Vec;
-use core::ops::Bound::{Excluded, Unbounded};
 
 use model::{Directives, FlowId, LEAST_RATE, LinkId, Network, NodeId};
-use units::{Bytes, Rate};
+use units::Rate;
 
 use crate::flow_map::FlowMap;
+use crate::groups::{GroupId, Groups, Rank, Ranked};
 use crate::{Messages, Share, pace};
-
-/// The place of a group of flows in the order; the smaller goes first. A group is a job, or a flow
-/// of its own, and its `arrival` is unique: flows of equal rank belong together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Rank {
-    /// The amount of data that the order goes by.
-    pub(crate) amount: Bytes,
-    /// Breaks ties.
-    pub(crate) arrival: u64,
-}
 
 /// All flows in the network with their states.
 #[derive(Debug)]
 pub(crate) struct Admission {
     slow_share: Share,
     flows: FlowMap<Flow>,
+    groups: Groups,
     /// By [`LinkId`].
     links: Vec<Link>,
     /// Flows whose state may be wrong.
@@ -59,7 +49,7 @@ struct Flow {
     ends: (NodeId, NodeId),
     /// Empty when no path leads from end to end; such a flow blocks nobody.
     path: Box<[LinkId]>,
-    rank: Rank,
+    group: GroupId,
     state: State,
     /// The limit in force.
     limit: Option<Rate>,
@@ -77,9 +67,9 @@ enum State {
 /// Flows on one directed link.
 #[derive(Debug, Default)]
 struct Link {
-    transmit: BTreeSet<(Rank, FlowId)>,
-    /// SLOW flows that wait for this link to be freed, group by group.
-    waiting: BTreeMap<Rank, BTreeSet<FlowId>>,
+    transmit: Ranked,
+    /// SLOW flows that wait for this link to be freed.
+    waiting: Ranked,
     /// SLOW flows that enter the network here and divide the share.
     sharing: BTreeSet<FlowId>,
     /// In how many parts the share was divided last: at least as many as share it.
@@ -88,24 +78,7 @@ struct Link {
 
 impl Link {
     fn blocks(&self, rank: Rank) -> bool {
-        self.transmit.first().is_some_and(|(best, _)| *best < rank)
-    }
-
-    /// A flow no longer waits here.
-    fn stop_waiting(&mut self, rank: Rank, id: FlowId) {
-        if let Entry::Occupied(mut group) = self.waiting.entry(rank) {
-            group.get_mut().remove(&id);
-            if group.get().is_empty() {
-                group.remove();
-            }
-        }
-    }
-
-    /// All of a group that wait here go on with another rank.
-    fn rerank(&mut self, before: Rank, rank: Rank) {
-        if let Some(mut group) = self.waiting.remove(&before) {
-            self.waiting.entry(rank).or_default().append(&mut group);
-        }
+        self.transmit.first().is_some_and(|(best, _)| best < rank)
     }
 }
 
@@ -115,6 +88,7 @@ impl Admission {
         Self {
             slow_share,
             flows: FlowMap::NONE,
+            groups: Groups::NONE,
             links: Vec::new(),
             agenda: BTreeSet::new(),
             limits: BTreeSet::new(),
@@ -130,7 +104,8 @@ impl Admission {
         self.slow > 0
     }
 
-    /// Flow entry (algorithm 1). The flow's number must not be in use.
+    /// Flow entry (algorithm 1). The flow's number must not be in use. A group with flows keeps the rank that
+    /// it has until [`Admission::rerank`].
     pub(crate) fn enter(
         &mut self,
         network: &Network,
@@ -139,40 +114,47 @@ impl Admission {
         rank: Rank,
     ) {
         self.cover(network);
-        let flow =
-            Flow { ends, path: route(network, id, ends), rank, state: State::New, limit: None };
-        self.flows.insert(id, flow);
-        self.agenda.insert((rank, id));
+        let path = route(network, id, ends);
+        let group = self.groups.enter(rank, &path);
+        self.agenda.insert((self.groups.rank(group), id));
+        self.flows.insert(id, Flow { ends, path, group, state: State::New, limit: None });
     }
 
     /// Flow exit (algorithm 2). Returns the limit that the flow was held to.
     pub(crate) fn exit(&mut self, id: FlowId) -> Option<Rate> {
         self.withdraw(id);
         self.excepted.remove(&id);
-        self.flows.remove(id).and_then(|flow| flow.limit)
+        let flow = self.flows.remove(id)?;
+        self.groups.leave(flow.group, &flow.path);
+        flow.limit
     }
 
-    /// Gives the flows of a group another rank: all of them.
-    pub(crate) fn rerank(&mut self, flows: impl Iterator<Item = FlowId>, rank: Rank) {
-        for id in flows {
-            let Some(flow) = self.flows.get_mut(id) else {
-                continue;
-            };
-            if let State::Slow(link) = flow.state {
-                // It goes on waiting where it waits, unless its turn has come. The first of the
-                // group that is met there takes the others along.
-                let before = core::mem::replace(&mut flow.rank, rank);
-                self.agenda.remove(&(before, id));
-                let link = &mut self.links[link.index()];
-                link.rerank(before, rank);
-                wake(link, &mut self.agenda);
-            } else {
-                self.withdraw(id);
-                if let Some(flow) = self.flows.get_mut(id) {
-                    flow.rank = rank;
-                    self.agenda.insert((rank, id));
-                }
+    /// Gives a group another rank. Its flows stay where they are; those whose state may be wrong now are
+    /// found at the links that the group crosses.
+    pub(crate) fn rerank(&mut self, rank: Rank) {
+        let Some(group) = self.groups.find(rank.arrival) else {
+            return;
+        };
+        let before = self.groups.rerank(group, rank);
+        if before == rank {
+            return;
+        }
+        let all = (before, FlowId(0))..=(before, FlowId(u32::MAX));
+        let pending: Vec<FlowId> = self.agenda.range(all).map(|(_, id)| *id).collect();
+        for id in pending {
+            self.agenda.remove(&(before, id));
+            self.agenda.insert((rank, id));
+        }
+        for link in self.groups.links(group) {
+            let link = &mut self.links[link.index()];
+            link.transmit.rerank(before, rank);
+            link.waiting.rerank(before, rank);
+            // Several groups transmit here as long as the agenda isn't worked off, and another may be the
+            // first of them.
+            if let Some((best, _)) = link.transmit.first() {
+                self.agenda.extend(link.transmit.behind(best));
             }
+            wake(link, &mut self.agenda);
         }
     }
 
@@ -187,8 +169,9 @@ impl Admission {
         for (id, path) in moved {
             self.withdraw(id);
             if let Some(flow) = self.flows.get_mut(id) {
+                self.groups.reroute(flow.group, &flow.path, &path);
                 flow.path = path;
-                self.agenda.insert((flow.rank, id));
+                self.agenda.insert((self.groups.rank(flow.group), id));
             }
         }
     }
@@ -270,7 +253,8 @@ impl Admission {
         let Some(flow) = self.flows.get(id) else {
             return;
         };
-        let blocks = |link: &LinkId| self.links[link.index()].blocks(flow.rank);
+        let rank = self.groups.rank(flow.group);
+        let blocks = |link: &LinkId| self.links[link.index()].blocks(rank);
         let kept = match flow.state {
             State::Slow(link) if blocks(&link) => Some(link),
             _ => None,
@@ -289,21 +273,20 @@ impl Admission {
             return;
         };
         flow.state = state;
-        let key = (flow.rank, id);
+        let rank = self.groups.rank(flow.group);
         match state {
             State::New => {}
             State::Transmit => {
                 for link in &flow.path {
                     let transmit = &mut self.links[link.index()].transmit;
-                    transmit.insert(key);
+                    transmit.insert(rank, id);
                     // PreemptFlows: worse ranks here are blocked from now on.
-                    let after = (Excluded((flow.rank, FlowId(u32::MAX))), Unbounded);
-                    self.agenda.extend(transmit.range(after));
+                    self.agenda.extend(transmit.behind(rank));
                 }
                 self.limits.insert(id);
             }
             State::Slow(link) => {
-                self.links[link.index()].waiting.entry(flow.rank).or_default().insert(id);
+                self.links[link.index()].waiting.insert(rank, id);
                 self.slow += 1;
                 if self.excepted.contains(&id) {
                     self.limits.insert(id);
@@ -319,20 +302,20 @@ impl Admission {
         let Some(flow) = self.flows.get_mut(id) else {
             return;
         };
-        let key = (flow.rank, id);
-        self.agenda.remove(&key);
+        let rank = self.groups.rank(flow.group);
+        self.agenda.remove(&(rank, id));
         match core::mem::replace(&mut flow.state, State::New) {
             State::New => {}
             State::Transmit => {
                 for link in &flow.path {
                     let link = &mut self.links[link.index()];
-                    link.transmit.remove(&key);
+                    link.transmit.remove(rank, id);
                     wake(link, &mut self.agenda);
                 }
             }
             State::Slow(link) => {
                 let link = &mut self.links[link.index()];
-                link.stop_waiting(key.0, id);
+                link.waiting.remove(rank, id);
                 wake(link, &mut self.agenda);
                 self.slow -= 1;
                 self.stop_sharing(id);
@@ -375,8 +358,7 @@ fn rounded(count: usize, before: usize) -> usize {
 /// Puts the first flow that waits for `link` on the agenda, unless the link still blocks it. When
 /// that flow has left the queue the next one's turn comes, and so on until one takes the link.
 fn wake(link: &Link, agenda: &mut BTreeSet<(Rank, FlowId)>) {
-    if let Some((&rank, group)) = link.waiting.first_key_value()
-        && let Some(&id) = group.first()
+    if let Some((rank, id)) = link.waiting.first()
         && !link.blocks(rank)
     {
         agenda.insert((rank, id));

@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 
 use crate::coflow::Rule;
 use crate::coflow_rates::CoflowRates;
-use crate::order::{Demand, bssf};
-use crate::ordered::{Order, Ordered, PAUSE};
+use crate::order::bssf;
+use crate::ordered::{Jobs, Order, Ordered, PAUSE};
 use crate::{Descriptor, DirectiveKind};
 
 /// What `bssf` is.
@@ -37,7 +37,8 @@ struct BottleneckSelect;
 impl Order for BottleneckSelect {
     const RULES: &'static [Rule] = &[Rule::ByRemaining];
 
-    fn order(jobs: &[Demand], weights: &[f64]) -> Vec<usize> {
-        bssf(jobs, weights)
+    fn order(jobs: &mut Jobs<'_, '_>) -> Vec<usize> {
+        let weights = jobs.weights();
+        bssf(jobs.demands(0..weights.len()), &weights)
     }
 }

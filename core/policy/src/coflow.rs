@@ -15,6 +15,7 @@ use crate::filling::Paths;
 use crate::links::Links;
 use crate::lists::{Rows, position};
 use crate::pace;
+use crate::standing::{Standing, is_full};
 
 /// A division may go over all jobs so many times.
 pub(crate) const STAGES: usize = 2;
@@ -31,7 +32,7 @@ pub(crate) struct Coflow {
     pub(crate) submitted: Time,
     /// What its completion is worth beside that of others.
     pub(crate) weight: u32,
-    /// Whether it is older than the guard's threshold.
+    /// Whether it is older than the guard's threshold; then links count its flows among the old.
     pub(crate) is_old: bool,
     /// Up to when what was sent is accounted for.
     synced: Time,
@@ -45,16 +46,19 @@ pub(crate) struct Coflow {
     uses: Vec<Use>,
     paths: Paths,
     change: Change,
+    /// The busiest link, when it was looked for last.
+    peak: Option<Peak>,
     /// Sent by flows that have ended, bits.
     sent: f64,
     /// Flows whose acknowledgements come back another way than their data went, with that way.
     astray: Vec<(Arrival, Vec<LinkId>)>,
-    /// Whether what the stage granted may stand while as much is left for it as there was.
-    stands: [bool; STAGES],
-    /// Whether the stage granted nothing.
-    is_idle: [bool; STAGES],
+    /// What each stage granted.
+    standing: [Standing; STAGES],
     /// Whether rates may have changed since they were told.
     is_moved: bool,
+    /// If the guard had something for flows of the job when limits were told last: which of
+    /// [`Links::rations`].
+    rations: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -201,16 +205,31 @@ struct Use {
     rate: u64,
     /// What the guard had for each old flow when limits were told last, bit/s.
     ration: u64,
-    /// By stage: what was left before it, and after.
-    before: [u64; STAGES],
-    after: [u64; STAGES],
 }
 
 impl Use {
     const fn new(link: LinkId) -> Self {
-        let (before, after) = ([0; STAGES], [0; STAGES]);
-        Self { link, flows: 0, load: 0.0, rate: 0, ration: 0, before, after }
+        Self { link, flows: 0, load: 0.0, rate: 0, ration: 0 }
     }
+
+    /// The time that the link takes for what remains so many seconds after `synced`, s.
+    fn time(&self, age: f64, links: &Links) -> f64 {
+        let capacity = links.table[self.link.index()].capacity.max(1) as f64;
+        (self.load - self.rate as f64 * age).max(1.0) / capacity
+    }
+}
+
+/// The busiest link of a job at a time. What remains only gets less until flows come or are measured, so that
+/// it is the busiest as long as it takes no less than the others did.
+#[derive(Clone, Copy, Debug)]
+struct Peak {
+    /// Its place among those that the job uses.
+    place: usize,
+    /// The longest time that any other took, s.
+    others: f64,
+    at: Time,
+    /// That of the links' capacities.
+    revision: u64,
 }
 
 /// How a stage divides what is left among the flows of a job.
@@ -244,11 +263,12 @@ impl Coflow {
             uses: Vec::new(),
             paths: Paths::NONE,
             change: Change::None,
+            peak: None,
             sent: 0.0,
             astray: Vec::new(),
-            stands: [false; STAGES],
-            is_idle: [true; STAGES],
+            standing: [const { Standing::NONE }; STAGES],
             is_moved: true,
+            rations: None,
         }
     }
 
@@ -268,10 +288,32 @@ impl Coflow {
     /// The job is up to date.
     pub(crate) fn loads(&self, now: Time, links: &Links) -> impl Iterator<Item = (LinkId, f64)> {
         let age = self.age(now);
-        self.uses.iter().map(move |of| {
-            let capacity = links.table[of.link.index()].capacity.max(1) as f64;
-            (of.link, (of.load - of.rate as f64 * age).max(1.0) / capacity)
-        })
+        self.uses.iter().map(move |of| (of.link, of.time(age, links)))
+    }
+
+    /// The longest of these times, s.
+    pub(crate) fn bottleneck(&mut self, now: Time, links: &Links) -> f64 {
+        let age = self.age(now);
+        if let Some(peak) = self.peak.filter(|peak| peak.revision == links.revision)
+            && peak.at <= now
+            && let Some(of) = self.uses.get(peak.place)
+        {
+            let time = of.time(age, links);
+            if time >= peak.others {
+                return time;
+            }
+        }
+        let (mut most, mut others, mut place) = (0.0, 0.0, 0);
+        for (number, of) in self.uses.iter().enumerate() {
+            let time = of.time(age, links);
+            if time > most {
+                (most, others, place) = (time, most, number);
+            } else if time > others {
+                others = time;
+            }
+        }
+        self.peak = Some(Peak { place, others, at: now, revision: links.revision });
+        most
     }
 
     /// Each flow with what remains of it, bits. The job is up to date.
@@ -291,7 +333,7 @@ impl Coflow {
 
     fn change(&mut self, change: Change) {
         self.change = self.change.max(change);
-        self.stands = [false; STAGES];
+        self.standing.iter_mut().for_each(Standing::fall);
     }
 
     /// Appends the links from end to end to the routes; their range.
@@ -347,7 +389,8 @@ impl Coflow {
     }
 
     /// The job has ended. Returns its flows that are still held to a limit.
-    pub(crate) fn withdraw(&self, links: &mut Links) -> impl Iterator<Item = FlowId> {
+    pub(crate) fn withdraw(&mut self, links: &mut Links) -> impl Iterator<Item = FlowId> {
+        self.count_old(false, links);
         for flow in self.flows.iter().filter(|flow| !flow.has_ended) {
             links.leave(flow.route(&self.routes));
         }
@@ -426,6 +469,7 @@ impl Coflow {
         if change == Change::None {
             return;
         }
+        self.count_old(false, links);
         self.sync(now);
         if change == Change::Left {
             self.paths.links.retain(|flow| !self.flows[flow].has_ended);
@@ -436,6 +480,7 @@ impl Coflow {
         }
         self.add_up();
         self.paths.turn(self.uses.len());
+        self.peak = None;
         self.is_moved = true;
     }
 
@@ -487,48 +532,48 @@ impl Coflow {
     }
 
     /// Grants rates to all flows out of what is left. What was granted before stands when nothing
-    /// changed that it depends on: rates in proportion to what remains stay so. A link that has less
-    /// than a floor left is full, whatever rounding left of it: nothing is granted on it.
+    /// changed that it depends on: rates in proportion to what remains stay so.
     pub(crate) fn grant(&mut self, now: Time, stage: usize, rule: Rule, links: &mut Links) {
         self.refresh(now, links);
-        let is_full = |left: u64| left < LEAST_RATE.as_bps();
         let is_stuck =
             rule == Rule::Together && self.uses.iter().any(|of| is_full(links.left(of.link)));
-        if is_stuck && self.is_idle[stage] {
+        if is_stuck && self.standing[stage].is_idle() {
             return;
         }
-        let same = |of: &Use| {
-            let (left, before) = (links.left(of.link), of.before[stage]);
-            left == before || is_full(left) && is_full(before)
-        };
-        if self.stands[stage] && self.uses.iter().all(same) {
-            for of in self.uses.iter().filter(|of| !is_full(of.before[stage])) {
-                links.table[of.link.index()].left = of.after[stage];
-            }
+        if self.standing[stage].passes(&mut links.lefts) {
             return;
         }
         self.sync(now);
-        for of in &mut self.uses {
-            of.before[stage] = links.left(of.link);
+        let Links { lefts, filler, .. } = links;
+        let standing = &mut self.standing[stage];
+        if standing.stays_blocked(lefts) {
+            return;
         }
-        let Links { table, filler, .. } = links;
+        filler.open(standing.open(self.uses.iter().map(|of| of.link), lefts));
         let (rates, left) = (&mut self.accounts.granted[stage][..], &self.accounts.left);
-        filler.open(self.uses.iter().map(|of| of.before[stage]));
-        match rule {
-            Rule::Together if is_stuck => rates.fill(0),
-            Rule::Together => filler.pace(&self.paths, |flow| left[flow], rates),
-            Rule::ByRemaining => {
-                filler.fill(&self.paths, LEAST_RATE.as_bps(), |flow| left[flow], rates)
+        let least = LEAST_RATE.as_bps();
+        let grows = match rule {
+            Rule::Together => {
+                if is_stuck {
+                    rates.fill(0);
+                } else {
+                    filler.pace(&self.paths, |flow| left[flow], rates);
+                }
+                true
             }
-            Rule::Equally => filler.fill(&self.paths, LEAST_RATE.as_bps(), |_| 1.0, rates),
-        }
-        for (of, left) in self.uses.iter_mut().zip(filler.lefts()) {
-            of.after[stage] = left;
-            table[of.link.index()].left = left;
-        }
-        self.is_idle[stage] = self.uses.iter().all(|of| of.before[stage] == of.after[stage]);
-        self.stands[stage] = true;
+            Rule::ByRemaining => filler.fill(&self.paths, least, |flow| left[flow], rates),
+            Rule::Equally => filler.fill(&self.paths, least, |_| 1.0, rates),
+        };
+        standing.close(filler.lefts(), !grows, lefts);
         self.is_moved = true;
+    }
+
+    /// Has everything looked at again that need not be: what follows is the same.
+    #[cfg(test)]
+    pub(crate) fn forget(&mut self) {
+        self.peak = None;
+        self.rations = Some(u64::MAX);
+        self.standing.iter_mut().for_each(Standing::forget);
     }
 
     /// Grants each flow, in order, what `rate` says.
@@ -576,7 +621,8 @@ impl Coflow {
             }
         }
         if is_less {
-            (self.stands, self.is_moved) = ([false; STAGES], true);
+            self.standing.iter_mut().for_each(Standing::fall);
+            self.is_moved = true;
         }
     }
 
@@ -592,7 +638,9 @@ impl Coflow {
     pub(crate) fn tell(&mut self, now: Time, aside: Rate, links: &Links, out: &mut Directives) {
         let is_old = self.is_old;
         let ration = |of: &Use| if is_old { links.table[of.link.index()].ration } else { 0 };
-        let is_even = self.uses.iter().all(|of| of.ration == ration(of));
+        let rations = is_old.then_some(links.rations);
+        let is_same = core::mem::replace(&mut self.rations, rations) == rations;
+        let is_even = is_same || self.uses.iter().all(|of| of.ration == ration(of));
         if !core::mem::take(&mut self.is_moved) && is_even {
             return;
         }
@@ -607,10 +655,15 @@ impl Coflow {
         }
     }
 
-    /// Counts the flows of the job on every link among those of old jobs. The job is up to date.
-    pub(crate) fn count_old(&self, links: &mut Links) {
+    /// Counts the flows of the job on every link among those of old jobs, or no longer. The job is up to date,
+    /// or has no flows.
+    pub(crate) fn count_old(&mut self, is_old: bool, links: &mut Links) {
+        if core::mem::replace(&mut self.is_old, is_old) == is_old {
+            return;
+        }
         for of in &self.uses {
-            links.table[of.link.index()].old += of.flows;
+            let old = &mut links.table[of.link.index()].old;
+            *old = if is_old { *old + of.flows } else { *old - of.flows };
         }
     }
 }

@@ -161,6 +161,7 @@ impl<D: Discipline> CoflowRates<D> {
         {
             entry.record.remove(now, came, &mut self.links);
             if entry.flows.is_empty() {
+                entry.record.count_old(false, &mut self.links);
                 self.is_new = true;
                 self.divide_at(now);
             } else {
@@ -219,14 +220,12 @@ impl<D: Discipline> CoflowRates<D> {
         let mut jobs: Vec<&mut Coflow> = entries.map(|entry| &mut entry.record).collect();
         jobs.sort_by_key(|job| job.arrival);
         self.ageing = None;
-        links.forget_old();
         for job in &mut jobs {
             job.refresh(now, links);
             let gets_old = guard.map(|guard| job.submitted + guard.threshold);
-            job.is_old = gets_old.is_some_and(|time| time < now);
-            if job.is_old {
-                job.count_old(links);
-            } else {
+            let is_old = gets_old.is_some_and(|time| time < now);
+            job.count_old(is_old, links);
+            if !is_old {
                 let next = gets_old.map(|time| time + Span::from_nanos(1));
                 self.ageing = self.ageing.into_iter().chain(next).min();
             }
@@ -279,5 +278,126 @@ impl<D: Discipline> Policy for CoflowRates<D> {
     fn deadline(&self) -> Option<Time> {
         let times = self.due.into_iter().chain(self.ageing).chain(self.discipline.review());
         times.min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use model::build::{Access, leaf_spine};
+    use model::{Buffer, LinkId, LinkSpec, NodeId};
+    use units::Bytes;
+
+    use super::*;
+    use crate::ordered::Ordered;
+    use crate::srb::{DESCRIPTOR, SmallestRemaining};
+    use crate::{Acknowledgements, Parameters};
+
+    const JOBS: u32 = 6;
+
+    fn policy(parameters: &Parameters) -> CoflowRates<Ordered<SmallestRemaining>> {
+        let ration = Ration { threshold: Span::from_millis(500), share: Share::literal(10_000) };
+        let ordered = Ordered::new(Span::from_millis(50), Some(ration));
+        let given = Given { parameters: DESCRIPTOR.parameters, given: parameters };
+        CoflowRates::new(ordered, &given)
+    }
+
+    /// Pseudo-random numbers from 0 to `sides` − 1 (xorshift, Marsaglia 2003).
+    fn roll(dice: &mut u64, sides: u32) -> u32 {
+        *dice ^= *dice << 13;
+        *dice ^= *dice >> 7;
+        *dice ^= *dice << 17;
+        u32::try_from(*dice >> 32).unwrap() % sides
+    }
+
+    /// What happens in step `step`, whose flow, if one comes, has that number.
+    fn happen(dice: &mut u64, step: u32, network: &mut Network) -> Observation {
+        let hosts: Vec<NodeId> = network.topology().hosts().collect();
+        let count = u32::try_from(hosts.len()).unwrap();
+        let links = u32::try_from(network.topology().links().len()).unwrap();
+        let flow = FlowId(roll(dice, step + 1));
+        let link = LinkId(roll(dice, links));
+        match roll(dice, 16) {
+            _ if step < JOBS => {
+                Declared::JobStart { job: JobId(step), application: "".into() }.into()
+            }
+            0 => Declared::JobComplete { job: JobId(step % JOBS) }.into(),
+            1 => Declared::JobStart { job: JobId(step % JOBS), application: "".into() }.into(),
+            2..=4 => Declared::FlowComplete { job: JobId(flow.0 % JOBS), flow }.into(),
+            5..=6 => {
+                let delivered = Bytes::new(u64::from(roll(dice, 20_000_000)));
+                Measured::Delivered(vec![(flow, delivered)]).into()
+            }
+            7 => {
+                let up = roll(dice, 4) > 0;
+                network.set_up(link, up);
+                Measured::LinkState { link, up }.into()
+            }
+            8 => {
+                network.set_capacity(link, Rate::from_mbps(1 + u64::from(roll(dice, 300))));
+                Measured::Capacity(vec![link]).into()
+            }
+            _ => {
+                let [src, dst] = [(); 2].map(|()| hosts[roll(dice, count) as usize]);
+                let size = Bytes::new(u64::from(roll(dice, 20_000_000)));
+                let (job, flow) = (JobId(step % JOBS), FlowId(step));
+                Declared::FlowRequest { job, flow, src, dst, size }.into()
+            }
+        }
+    }
+
+    /// Flows of old jobs on each link, by their paths.
+    fn old(policy: &CoflowRates<Ordered<SmallestRemaining>>) -> Vec<u64> {
+        let mut old = vec![0; policy.links.table.len()];
+        let jobs = policy.roster.jobs().filter(|entry| !entry.flows.is_empty());
+        for job in jobs.map(|entry| &entry.record).filter(|job| job.is_old) {
+            for link in job.paths().flatten() {
+                old[link.index()] += 1;
+            }
+        }
+        old
+    }
+
+    /// Whatever has happened, a policy that keeps who is the busiest link, who is blocked and what has a ration
+    /// says what one says that looks at all links of all jobs whenever it decides; and flows of old jobs are those
+    /// that are counted.
+    #[test]
+    fn what_is_kept_is_what_would_be_found() {
+        let spec = |mbps| {
+            let capacity = Rate::from_mbps(mbps);
+            LinkSpec { capacity, delay: Span::ZERO, buffer: Buffer::Unlimited, mark: None }
+        };
+        let access = Access { link: spec(100), nic: Buffer::Unlimited };
+        for seed in 1..=40 {
+            let mut dice = seed;
+            let mut network = Network::new(leaf_spine(2, 2, 4, &access, &spec(300)).unwrap());
+            let counted = [Acknowledgements::NONE, Acknowledgements::new(40, 1500)];
+            let parameters = Parameters::default().acknowledged(counted[usize::from(seed > 20)]);
+            let (mut keeps, mut looks) = (policy(&parameters), policy(&parameters));
+            let (mut now, mut told, mut oldest) = (Time::ZERO, 0, 0);
+            for step in 0..300 {
+                now += Span::from_micros(u64::from(roll(&mut dice, 40_000)));
+                let happened = happen(&mut dice, step, &mut network);
+                looks.roster.jobs_mut().for_each(|entry| entry.record.forget());
+                for observation in [&happened, &Observation::Tick] {
+                    let [kept, found] = [&mut keeps, &mut looks].map(|policy| {
+                        let mut out = Directives::new();
+                        policy.observe(now, &network, observation);
+                        policy.decide(now, &network, &mut out);
+                        out
+                    });
+                    assert_eq!(kept, found, "seed {seed}, step {step}");
+                    told += kept.len();
+                }
+                // Whoever has ended since the last division is still there.
+                if keeps.divided == now && keeps.due.is_none() {
+                    let counted = keeps.links.table.iter().map(|link| link.old);
+                    assert!(counted.eq(old(&keeps)), "seed {seed}, step {step}");
+                    oldest = oldest.max(old(&keeps).into_iter().max().unwrap_or(0));
+                }
+            }
+            assert!(told > 50 && oldest > 0, "seed {seed}: {told}, {oldest}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 
 use units::Bytes;
 
-use crate::admission::Rank;
+use crate::groups::Rank;
 use crate::scheduler::{BETA, Ranking, Scheduler};
 use crate::{Descriptor, DirectiveKind};
 

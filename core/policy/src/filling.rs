@@ -97,14 +97,15 @@ impl Filler {
     /// weights).
     ///
     /// Rates are rounded down to whole bit/s and so never exceed what is left in sum. A link that has
-    /// less than `least` left counts as full. The rate of a flow without links stays as it is.
+    /// less than `least` left counts as full. The rate of a flow without links stays as it is. Returns whether
+    /// there was a flow without a full link.
     pub(crate) fn fill(
         &mut self,
         paths: &Paths,
         least: u64,
         weight: impl Fn(usize) -> f64,
         rates: &mut [u64],
-    ) {
+    ) -> bool {
         match paths.links.pairs() {
             Some(pairs) => self.fill_along(pairs, &paths.members, least, weight, rates),
             None => self.fill_along(&paths.links, &paths.members, least, weight, rates),
@@ -118,12 +119,13 @@ impl Filler {
         least: u64,
         weight: impl Fn(usize) -> f64,
         rates: &mut [u64],
-    ) {
+    ) -> bool {
         self.gather(paths, least, &weight, rates);
         let Self { links, stopped, queue } = self;
         queue.clear();
         let growing = (0u32..).zip(&*links).filter(|(_, link)| link.growing > 0);
         queue.extend(growing.map(|(number, link)| Reverse((Level::of(link), number))));
+        let grows = !queue.is_empty();
         // A level only rises while flows stop elsewhere, but for rounding, so that an entry that
         // has gone stale comes up too early, never too late.
         while let Some(mut top) = queue.peek_mut() {
@@ -162,6 +164,7 @@ impl Filler {
             }
             links[number as usize].left = left;
         }
+        grows
     }
 
     /// Counts the flows that grow on every link. Those on a full one have stopped, at nothing.

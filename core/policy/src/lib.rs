@@ -10,10 +10,10 @@
 //!
 //! What several share:
 //! - `fifo`, `sff`, `smsf` order flows by rank and differ in the rank only: `scheduler` hears the
-//!   applications, `admission` decides who transmits, `guard` keeps long jobs from starving.
+//!   applications, `admission` decides who transmits, `groups` keeps ranks, `guard` keeps long jobs from starving.
 //! - `fair`, `sebf`, `bssf`, `srb`, `dclas`, `fifo-lm`, `srpt` give every flow a rate: `coflow_rates` hears and
-//!   tells, `coflow` keeps account of a job's flows, `links` of what is left of links, `filling`
-//!   divides it, [`order`] says which job goes first.
+//!   tells, `coflow` keeps account of a job's flows, `standing` of what they were granted, `links` of what
+//!   is left of links, `filling` divides it, [`order`] says which job goes first.
 //! - `app_aware` divides links among streams: `forecast` says what each needs, `stream_rates` goes
 //!   link by link, [`split`] divides one.
 //! - `cross`: what links carry that is none of a policy's flows, by counters of ports; of `app_aware` and
@@ -52,6 +52,7 @@ mod filling;
 mod fixed;
 mod flow_map;
 mod forecast;
+mod groups;
 mod guard;
 mod homa;
 mod links;
@@ -80,6 +81,7 @@ mod spines;
 pub mod split;
 mod srb;
 mod srpt;
+mod standing;
 mod stream_rates;
 mod sw;
 mod sw_ictcp;

@@ -27,8 +27,6 @@ pub(crate) struct Link {
     pub(crate) old: u64,
     /// What each of these has for itself, bit/s.
     pub(crate) ration: u64,
-    /// Not granted yet, bit/s.
-    pub(crate) left: u64,
     /// Position in the list of links of the job that is being looked at.
     pub(crate) place: u32,
 }
@@ -72,6 +70,12 @@ impl Return {
 #[derive(Debug)]
 pub(crate) struct Links {
     pub(crate) table: Vec<Link>,
+    /// What isn't granted yet of each, bit/s: all jobs go through it.
+    pub(crate) lefts: Vec<u64>,
+    /// Counts up when capacities change.
+    pub(crate) revision: u64,
+    /// Counts up when what flows of old jobs have for themselves changes.
+    pub(crate) rations: u64,
     pub(crate) filler: Filler,
     acknowledgements: Acknowledgements,
     /// Empty where there are no acknowledgements.
@@ -80,8 +84,15 @@ pub(crate) struct Links {
 
 impl Links {
     pub(crate) fn new(acknowledgements: Acknowledgements) -> Self {
-        let (table, returns) = (Vec::new(), Vec::new());
-        Self { table, filler: Filler::default(), acknowledgements, returns }
+        Self {
+            table: Vec::new(),
+            lefts: Vec::new(),
+            revision: 0,
+            rations: 0,
+            filler: Filler::default(),
+            acknowledgements,
+            returns: Vec::new(),
+        }
     }
 
     /// Makes room for every link of the network, and takes in their capacities.
@@ -89,6 +100,8 @@ impl Links {
         let links = network.topology().links();
         if self.table.len() < links.len() {
             self.table.resize_with(links.len(), Link::default);
+            self.lefts.resize(links.len(), 0);
+            self.revision += 1;
             for (link, of) in self.table.iter_mut().zip(links) {
                 link.capacity = of.spec.capacity.as_bps();
             }
@@ -110,6 +123,7 @@ impl Links {
 
     /// Takes in the capacities of links that have others now.
     pub(crate) fn resize(&mut self, network: &Network, links: &[LinkId]) {
+        self.revision += 1;
         for link in links {
             let spec = network.topology().links().get(link.index()).map(|link| link.spec);
             if let (Some(known), Some(spec)) = (self.table.get_mut(link.index()), spec) {
@@ -140,7 +154,7 @@ impl Links {
     }
 
     pub(crate) fn left(&self, link: LinkId) -> u64 {
-        self.table[link.index()].left
+        self.lefts[link.index()]
     }
 
     pub(crate) fn left_on(&self, path: &[LinkId]) -> u64 {
@@ -150,45 +164,42 @@ impl Links {
     /// Takes what is granted from all links of a path; they have it left.
     pub(crate) fn take(&mut self, path: &[LinkId], rate: u64) {
         for link in path {
-            self.table[link.index()].left -= rate;
+            self.lefts[link.index()] -= rate;
         }
     }
 
     /// What is left of every link.
     pub(crate) fn lefts(&self) -> Vec<u64> {
-        self.table.iter().map(|link| link.left).collect()
+        self.lefts.clone()
     }
 
     /// Says what is left of every link.
     pub(crate) fn set_lefts(&mut self, lefts: impl Iterator<Item = u64>) {
-        for (link, left) in self.table.iter_mut().zip(lefts) {
-            link.left = left;
-        }
-    }
-
-    /// No flow is of an old job.
-    pub(crate) fn forget_old(&mut self) {
-        for link in &mut self.table {
-            link.old = 0;
+        for (known, left) in self.lefts.iter_mut().zip(lefts) {
+            *known = left;
         }
     }
 
     /// Begins a division: everything is left but `aside` for every flow, `share` where there are flows
     /// of old jobs, and what is kept back for acknowledgements.
     pub(crate) fn open(&mut self, aside: Rate, share: Option<Share>) {
-        for link in &mut self.table {
+        let mut is_other = false;
+        for (link, left) in self.table.iter_mut().zip(&mut self.lefts) {
             let floors = aside.as_bps().saturating_mul(rounded(link.flows));
             let part = |count| {
                 let share = share.filter(|_| link.old > 0);
                 share
                     .map_or(0, |share| share.divided(Rate::from_bps(link.capacity), count).as_bps())
             };
-            link.ration = part(rounded(link.old));
-            link.left = link.capacity.saturating_sub(floors).saturating_sub(part(1));
+            let ration = part(rounded(link.old));
+            is_other |= ration != link.ration;
+            *left = link.capacity.saturating_sub(floors).saturating_sub(part(1));
+            link.ration = ration;
         }
-        for (link, of) in self.table.iter_mut().zip(&mut self.returns) {
-            link.left = link.left.saturating_sub(of.kept);
-            (of.opened, of.astray) = (link.left, 0);
+        self.rations += u64::from(is_other);
+        for (left, of) in self.lefts.iter_mut().zip(&mut self.returns) {
+            *left = left.saturating_sub(of.kept);
+            (of.opened, of.astray) = (*left, 0);
         }
     }
 
@@ -210,24 +221,25 @@ impl Links {
     /// full while more is kept back than they need. Where it isn't so, the next division keeps back what
     /// these would need, or goes half of the way there.
     pub(crate) fn fits(&mut self, halfway: bool) -> bool {
-        let Self { table, returns, .. } = self;
+        let Self { table, lefts, returns, .. } = self;
         let mut fits = true;
         for number in 0..returns.len() {
-            let (link, of) = (&table[number], returns[number]);
-            let needed = self.acknowledgements.of(acknowledged(table, returns, number));
-            let step = (link.capacity / STEPS).max(1);
-            let wanted = needed.next_multiple_of(step).min(link.capacity);
-            let is_short = needed > of.kept + link.left;
+            let (capacity, left, of) = (table[number].capacity, lefts[number], returns[number]);
+            let acknowledged = acknowledged(table, lefts, returns, number);
+            let needed = self.acknowledgements.of(acknowledged);
+            let step = (capacity / STEPS).max(1);
+            let wanted = needed.next_multiple_of(step).min(capacity);
+            let is_short = needed > of.kept + left;
             let is_much = of.kept > wanted + step;
             let next =
                 if halfway { of.kept.midpoint(wanted).next_multiple_of(step) } else { wanted };
             returns[number].wanted = if is_short || is_much { next } else { of.kept };
-            let excess = needed.saturating_sub(of.kept + link.left);
-            let granted = of.opened - link.left;
+            let excess = needed.saturating_sub(of.kept + left);
+            let granted = of.opened - left;
             let stays = Rate::from_bps(granted.saturating_sub(excess));
             let part = stays.fraction(WHOLE, granted.max(1)).as_bps();
             returns[number].part = if excess > 0 { part } else { WHOLE };
-            fits &= !(is_short || is_much && link.left < step);
+            fits &= !(is_short || is_much && left < step);
         }
         if !fits {
             for of in returns {
@@ -239,13 +251,13 @@ impl Links {
 }
 
 /// What is acknowledged over a link, bit/s: what the opposite one carries, but for what goes astray.
-fn acknowledged(table: &[Link], returns: &[Return], number: usize) -> u64 {
+fn acknowledged(table: &[Link], lefts: &[u64], returns: &[Return], number: usize) -> u64 {
     let of = &returns[number];
     let opposite = of.opposite as usize;
     if opposite == number {
         return of.astray.max(0).unsigned_abs();
     }
-    let Link { capacity, left, .. } = table[opposite];
+    let (capacity, left) = (table[opposite].capacity, lefts[opposite]);
     let carried = capacity.saturating_sub(returns[opposite].kept).saturating_sub(left);
     carried.saturating_add_signed(of.astray)
 }

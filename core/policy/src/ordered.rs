@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 use units::{Span, Time};
 
-use crate::coflow::Rule;
+use crate::coflow::{Coflow, Rule};
 use crate::coflow_rates::{Discipline, Division, Ration};
+use crate::links::Links;
 use crate::order::Demand;
 use crate::{Kind, Parameter, Value};
 
@@ -21,14 +22,44 @@ pub(crate) const PAUSE: Parameter = Parameter::new(
     "how long what a flow leaves may stay unused while its job goes on",
 );
 
+/// Jobs that are to be put in order, in order of arrival.
+pub(crate) struct Jobs<'a, 'j> {
+    now: Time,
+    jobs: &'a mut [&'j mut Coflow],
+    links: &'a Links,
+    demands: &'a mut Vec<Demand>,
+}
+
+impl Jobs<'_, '_> {
+    /// The time that its busiest link takes for what remains of each, s.
+    pub(crate) fn bottlenecks(&mut self) -> Vec<f64> {
+        self.jobs.iter_mut().map(|job| job.bottleneck(self.now, self.links)).collect()
+    }
+
+    /// What these take, by position.
+    pub(crate) fn demands(&mut self, of: impl ExactSizeIterator<Item = usize>) -> &[Demand] {
+        self.demands.resize_with(of.len(), Vec::new);
+        for (demand, job) in self.demands.iter_mut().zip(of) {
+            let loads = self.jobs[job].loads(self.now, self.links);
+            demand.clear();
+            demand.extend(loads.map(|(link, time)| (link.index(), time)));
+        }
+        self.demands
+    }
+
+    /// What the completion of each is worth.
+    pub(crate) fn weights(&self) -> Vec<f64> {
+        self.jobs.iter().map(|job| f64::from(job.weight)).collect()
+    }
+}
+
 /// An order of jobs, and what each may take.
 pub(crate) trait Order {
     /// One pass over all jobs each.
     const RULES: &'static [Rule];
 
-    /// Positions of the jobs, the first to go first; they are given in order of arrival, with their
-    /// weights.
-    fn order(jobs: &[Demand], weights: &[f64]) -> Vec<usize>;
+    /// Positions of the jobs, the first to go first.
+    fn order(jobs: &mut Jobs<'_, '_>) -> Vec<usize>;
 }
 
 /// The discipline of an order.
@@ -38,7 +69,7 @@ pub(crate) struct Ordered<O> {
     guard: Option<Ration>,
     /// Positions of the jobs, as long as none comes or goes.
     order: Vec<usize>,
-    /// What each job takes, kept for the room that it has.
+    /// What jobs take that the order is chosen by, kept for the room that it has.
     demands: Vec<Demand>,
     by: core::marker::PhantomData<O>,
 }
@@ -53,14 +84,8 @@ impl<O: Order> Discipline for Ordered<O> {
     fn divide(&mut self, now: Time, division: Division<'_, '_>) {
         let Division { jobs, links, is_new, .. } = division;
         if is_new {
-            self.demands.resize_with(jobs.len(), Vec::new);
-            for (demand, job) in self.demands.iter_mut().zip(&*jobs) {
-                demand.clear();
-                let loads = job.loads(now, links);
-                demand.extend(loads.map(|(link, time)| (link.index(), time)));
-            }
-            let weights: Vec<f64> = jobs.iter().map(|job| f64::from(job.weight)).collect();
-            self.order = O::order(&self.demands, &weights);
+            let demands = &mut self.demands;
+            self.order = O::order(&mut Jobs { now, jobs: &mut *jobs, links, demands });
         }
         for (stage, &rule) in O::RULES.iter().enumerate() {
             for &position in &self.order {

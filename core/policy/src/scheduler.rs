@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use model::{Declared, Directives, FlowId, JobId, Measured, Network, Observation};
 use units::{Bytes, Time};
 
-use crate::admission::{Admission, Rank};
+use crate::admission::Admission;
+use crate::groups::Rank;
 use crate::guard::{Alarm, Guard};
 use crate::roster::Roster;
 use crate::{Kind, Messages, Parameter, Policy, Share, Value, pace};
@@ -39,7 +40,7 @@ pub(crate) trait Ranking {
 pub(crate) struct Scheduler<S> {
     roster: Roster<Member<S>>,
     admission: Admission,
-    /// Jobs whose flows must be ranked anew before anything is decided: once, however often a rank changes.
+    /// Jobs that must be ranked anew before anything is decided: once, however often a rank changes.
     reranked: BTreeMap<JobId, Rank>,
     guard: Option<(Guard, Alarm)>,
     /// Counts jobs and flows as they come.
@@ -113,12 +114,10 @@ impl<S: Ranking> Scheduler<S> {
         }
     }
 
-    /// Gives the flows of jobs whose rank has changed that rank.
+    /// Gives jobs whose rank has changed that rank.
     fn rerank(&mut self) {
-        for (job, rank) in core::mem::take(&mut self.reranked) {
-            if let Some(entry) = self.roster.get_mut(job) {
-                self.admission.rerank(entry.flows.iter(), rank);
-            }
+        for rank in core::mem::take(&mut self.reranked).into_values() {
+            self.admission.rerank(rank);
         }
     }
 

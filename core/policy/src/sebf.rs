@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 
 use crate::coflow::Rule;
 use crate::coflow_rates::CoflowRates;
-use crate::order::{Demand, by_bottleneck};
-use crate::ordered::{Order, Ordered, PAUSE};
+use crate::order::by_bottleneck;
+use crate::ordered::{Jobs, Order, Ordered, PAUSE};
 use crate::{Descriptor, DirectiveKind};
 
 /// What `sebf` is.
@@ -39,7 +39,7 @@ struct SmallestBottleneck;
 impl Order for SmallestBottleneck {
     const RULES: &'static [Rule] = &[Rule::Together, Rule::ByRemaining];
 
-    fn order(jobs: &[Demand], _: &[f64]) -> Vec<usize> {
-        by_bottleneck(jobs)
+    fn order(jobs: &mut Jobs<'_, '_>) -> Vec<usize> {
+        by_bottleneck(&jobs.bottlenecks())
     }
 }

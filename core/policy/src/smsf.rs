@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use model::{Declared, Network};
 use units::Bytes;
 
-use crate::admission::Rank;
+use crate::groups::Rank;
 use crate::guard::{self, Guard};
 use crate::roster::exists;
 use crate::scheduler::{BETA, Ranking, Scheduler};

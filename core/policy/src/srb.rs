@@ -19,8 +19,8 @@ use units::Span;
 
 use crate::coflow::Rule;
 use crate::coflow_rates::{CoflowRates, Ration};
-use crate::order::{Demand, bssf, by_bottleneck, improve, total};
-use crate::ordered::{Order, Ordered, PAUSE};
+use crate::order::{bssf, by_bottleneck, improve, total};
+use crate::ordered::{Jobs, Order, Ordered, PAUSE};
 use crate::parameter::LONGEST;
 use crate::{Descriptor, DirectiveKind, Kind, Parameter, Share, Value};
 
@@ -58,21 +58,21 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
 };
 
 #[derive(Debug)]
-struct SmallestRemaining;
+pub(crate) struct SmallestRemaining;
 
 impl Order for SmallestRemaining {
     const RULES: &'static [Rule] = &[Rule::ByRemaining];
 
-    fn order(jobs: &[Demand], _: &[f64]) -> Vec<usize> {
-        let mut first = by_bottleneck(jobs);
+    fn order(jobs: &mut Jobs<'_, '_>) -> Vec<usize> {
+        let mut first = by_bottleneck(&jobs.bottlenecks());
         let rest = first.split_off(first.len().min(MOST));
-        let looked_at: Vec<Demand> = first.iter().map(|&job| jobs[job].clone()).collect();
-        let mut orders = [(0..first.len()).collect(), bssf(&looked_at, &[])];
+        let looked_at = jobs.demands(first.iter().copied());
+        let mut orders = [(0..first.len()).collect(), bssf(looked_at, &[])];
         for order in &mut orders {
-            improve(&looked_at, order);
+            improve(looked_at, order);
         }
         let [one, other] = orders;
-        let best = if total(&looked_at, &other) < total(&looked_at, &one) { other } else { one };
+        let best = if total(looked_at, &other) < total(looked_at, &one) { other } else { one };
         best.into_iter().map(|position| first[position]).chain(rest).collect()
     }
 }

@@ -1,6 +1,7 @@
 //! A job's traffic matrix as it becomes known (Phurti, sections 4.1 and 5.1, figure 5.1).
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
+use alloc::collections::btree_map::{BTreeMap, Entry};
 
 use model::{NodeId, TaskId};
 use units::Bytes;
@@ -15,8 +16,8 @@ pub(crate) struct Traffic {
     /// The same pairs as (reduce, map).
     sources: BTreeSet<(TaskId, TaskId)>,
     pairs: BTreeMap<(NodeId, NodeId), Pair>,
-    /// The largest load of a pair; `None` when it must be looked for.
-    largest: Option<u128>,
+    /// How many pairs have each load, but for none at all.
+    loads: BTreeMap<u128, usize>,
 }
 
 /// Traffic between two hosts. Sums are wide: 2⁶⁴ amounts don't overflow them.
@@ -38,10 +39,8 @@ impl Pair {
 
 impl Traffic {
     /// max T_ij: the most that the job sends between two hosts.
-    pub(crate) fn largest(&mut self) -> Bytes {
-        let pairs = &self.pairs;
-        let largest =
-            *self.largest.get_or_insert_with(|| pairs.values().map(Pair::load).max().unwrap_or(0));
+    pub(crate) fn largest(&self) -> Bytes {
+        let largest = self.loads.last_key_value().map_or(0, |(load, _)| *load);
         Bytes::new(u64::try_from(largest).unwrap_or(u64::MAX))
     }
 
@@ -107,10 +106,17 @@ impl Traffic {
         let before = pair.load();
         change(pair);
         let after = pair.load();
-        match self.largest {
-            Some(largest) if after >= largest => self.largest = Some(after),
-            Some(largest) if before == largest && after < before => self.largest = None,
-            _ => {}
+        if before == after {
+            return;
+        }
+        if after > 0 {
+            *self.loads.entry(after).or_default() += 1;
+        }
+        if let Entry::Occupied(mut alike) = self.loads.entry(before) {
+            *alike.get_mut() -= 1;
+            if *alike.get() == 0 {
+                alike.remove();
+            }
         }
     }
 }

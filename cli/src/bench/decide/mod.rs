@@ -59,7 +59,7 @@ struct Case {
 /// Decides once; returns the time that it took, µs.
 type Decision = Box<dyn FnMut() -> f64>;
 
-const CASES: [Case; 18] = [
+const CASES: [Case; 20] = [
     Case { name: "app-aware-10000-flows", goal_us: Some(1000.0), make: app_aware::published },
     Case { name: "app-aware-fast-10000-flows", goal_us: Some(1000.0), make: app_aware::fast },
     Case { name: "sdtcp-1500-flows", goal_us: Some(5.0), make: windows::sdtcp },
@@ -72,6 +72,8 @@ const CASES: [Case; 18] = [
     Case { name: "syn-256-hosts-load-95", goal_us: None, make: slots::full },
     Case { name: "asy-4096-hosts", goal_us: Some(5000.0), make: matrix::asy },
     Case { name: "smsf-10000-flows", goal_us: None, make: orders::smsf },
+    Case { name: "smsf-100000-flows", goal_us: None, make: orders::many_smsf },
+    Case { name: "srb-100000-flows", goal_us: None, make: orders::many_srb },
     Case { name: "fair-10000-flows", goal_us: None, make: orders::fair },
     Case { name: "fair-10000-flows-acknowledged", goal_us: None, make: orders::fair_acknowledged },
     Case { name: "arbiter-10000-flows", goal_us: None, make: orders::arbiter },

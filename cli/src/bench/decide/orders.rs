@@ -1,4 +1,4 @@
-//! Policies that decide at each arrival and departure: one flow ends and another begins among 10,000
+//! Policies that decide at each arrival and departure: one flow ends and another begins among those
 //! of 200 jobs between 1,000 hosts.
 
 use model::{Declared, FlowId, JobId};
@@ -11,20 +11,29 @@ use crate::failure::Failure;
 const HOSTS: u32 = 1000;
 const JOBS: u32 = 200;
 const FLOWS: u32 = 10_000;
+const MANY: u32 = 100_000;
 const APPLICATIONS: [&str; 4] = ["web", "report", "sort", "backup"];
 
 pub(super) fn smsf() -> Result<Decision, Failure> {
-    case("smsf")
+    case("smsf", FLOWS)
+}
+
+pub(super) fn many_smsf() -> Result<Decision, Failure> {
+    case("smsf", MANY)
+}
+
+pub(super) fn many_srb() -> Result<Decision, Failure> {
+    case("srb", MANY)
 }
 
 pub(super) fn fair() -> Result<Decision, Failure> {
-    case("fair")
+    case("fair", FLOWS)
 }
 
 /// The same where each segment is acknowledged over links that others divide.
 pub(super) fn fair_acknowledged() -> Result<Decision, Failure> {
     let acknowledged = Acknowledgements::new(40, 1500);
-    case_under("fair", &Parameters::default().acknowledged(acknowledged))
+    case_under("fair", FLOWS, &Parameters::default().acknowledged(acknowledged))
 }
 
 /// Four objectives, whose policies decide nothing: what the arbiter itself takes.
@@ -41,14 +50,14 @@ pub(super) fn arbiter() -> Result<Decision, Failure> {
         let (applications, parameters) = (vec![name.clone()], Parameters::default());
         Objective { name, applications, policy, parameters, aim }
     });
-    case_under("arbiter", &Parameters::default().under(objectives.collect()))
+    case_under("arbiter", FLOWS, &Parameters::default().under(objectives.collect()))
 }
 
-fn case(name: &str) -> Result<Decision, Failure> {
-    case_under(name, &Parameters::default())
+fn case(name: &str, flows: u32) -> Result<Decision, Failure> {
+    case_under(name, flows, &Parameters::default())
 }
 
-fn case_under(name: &str, parameters: &Parameters) -> Result<Decision, Failure> {
+fn case_under(name: &str, flows: u32, parameters: &Parameters) -> Result<Decision, Failure> {
     let mut bench = Bench::star(name, HOSTS, Rate::from_mbps(1000))?;
     bench.policy = policy::by_name(name, parameters).map_err(Failure::failed)?;
     let mut dice = Dice(1);
@@ -60,7 +69,7 @@ fn case_under(name: &str, parameters: &Parameters) -> Result<Decision, Failure> 
     for (job, application) in (0..JOBS).map(JobId).zip(APPLICATIONS.iter().cycle()) {
         bench.declare(Declared::JobStart { job, application: (*application).into() });
     }
-    for flow in 0..FLOWS {
+    for flow in 0..flows {
         let request = next(&bench, flow);
         bench.declare(request);
     }
@@ -68,7 +77,7 @@ fn case_under(name: &str, parameters: &Parameters) -> Result<Decision, Failure> 
     Ok(Box::new(move || {
         let flow = FlowId(oldest);
         let ended = Declared::FlowComplete { job: JobId(oldest % JOBS), flow };
-        let begun = next(&bench, oldest + FLOWS);
+        let begun = next(&bench, oldest + flows);
         oldest += 1;
         bench.now += Span::from_millis(1);
         timed_us(|| {

@@ -36,7 +36,7 @@ fn figure_2_2() {
         vec![(0, 3.0), (1, 1.0), (2, 2.0)],
         vec![(0, 2.0)],
     ];
-    assert_eq!(by_bottleneck(&jobs), [2, 0, 1]);
+    assert_eq!(by_bottleneck(&[3.0, 3.0, 2.0]), [2, 0, 1]);
     assert_eq!(total(&jobs, &[2, 0, 1]), 11.0);
     assert_eq!(least(&jobs), 11.0);
     let mut order = [1, 0, 2];
@@ -94,7 +94,113 @@ fn nothing_to_order() {
     improve(&[], &mut []);
 }
 
+/// The rules of [`bssf`] and [`improve`] as they are said, without anything remembered from step to step: to look
+/// for every job at every link anew gives the same orders, whatever is rounded.
+mod plain {
+    use super::Demand;
+
+    pub fn bssf(jobs: &[Demand]) -> Vec<usize> {
+        let mut left: Vec<usize> = (0..jobs.len()).collect();
+        let mut weights = vec![1.0; jobs.len()];
+        let mut loads = loads(jobs, &left);
+        let mut order = Vec::new();
+        while !left.is_empty() {
+            let loaded = loads.iter().enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b));
+            let bottleneck = loaded.map(|(link, _)| link);
+            let takes = |job: usize| {
+                let taken = jobs[job].iter().find(|(link, _)| Some(*link) == bottleneck);
+                taken.map_or(0.0, |(_, time)| *time)
+            };
+            let value = |job: usize| weights[job] / takes(job);
+            let last = left.iter().copied().filter(|job| takes(*job) > 0.0);
+            let last = last.min_by(|a, b| value(*a).total_cmp(&value(*b)).then(b.cmp(a)));
+            let last = last.unwrap_or(left[left.len() - 1]);
+            left.retain(|job| *job != last);
+            let price = value(last);
+            for &job in left.iter().filter(|job| takes(**job) > 0.0) {
+                weights[job] -= price * takes(job);
+            }
+            for &(link, time) in &jobs[last] {
+                loads[link] -= time;
+            }
+            order.insert(0, last);
+        }
+        order
+    }
+
+    pub fn improve(jobs: &[Demand], order: &mut [usize]) {
+        for _ in 0..8 {
+            let before_pass = order.to_vec();
+            for from in 1..order.len() {
+                let place = place(jobs, order, from);
+                order[place..=from].rotate_right(1);
+            }
+            if before_pass == order {
+                break;
+            }
+        }
+    }
+
+    /// Where the job at `from` had better go.
+    fn place(jobs: &[Demand], order: &[usize], from: usize) -> usize {
+        let mut before = loads(jobs, &order[..from]);
+        let moved = &jobs[order[from]];
+        let finish = |busy: &[f64], job: &Demand, with_moved: bool| {
+            let end = |&(link, time): &(usize, f64)| {
+                let extra = moved.iter().find(|(of, _)| *of == link).map_or(0.0, |of| of.1);
+                busy[link] + time + if with_moved { extra } else { 0.0 }
+            };
+            job.iter().map(end).fold(0.0, f64::max)
+        };
+        let at_first = finish(&before, moved, false);
+        let (mut lost, mut best, mut place) = (0.0, 1e-9, from);
+        for to in (0..from).rev() {
+            let passed = &jobs[order[to]];
+            for &(link, time) in passed {
+                before[link] -= time;
+            }
+            lost += finish(&before, passed, true);
+            lost -= finish(&before, passed, false);
+            let gain = at_first - finish(&before, moved, false) - lost;
+            if gain > best {
+                (best, place) = (gain, to);
+            }
+        }
+        place
+    }
+
+    fn loads(jobs: &[Demand], of: &[usize]) -> Vec<f64> {
+        let links = jobs.iter().flatten().map(|(link, _)| link + 1).max().unwrap_or(0);
+        let mut loads = vec![0.0; links];
+        for &(link, time) in of.iter().flat_map(|job| &jobs[*job]) {
+            loads[link] += time;
+        }
+        loads
+    }
+}
+
 proptest! {
+    #[test]
+    fn orders_are_those_of_the_plain_search(
+        jobs in prop::collection::vec(
+            prop::collection::btree_map(0..6usize, 1..1_000_000u32, 0..5), 0..20,
+        ),
+    ) {
+        // Sevenths, so that sums are rounded.
+        let jobs: Vec<Demand> = jobs
+            .iter()
+            .map(|job| job.iter().map(|(link, time)| (*link, f64::from(*time) / 7.0)).collect())
+            .collect();
+        let order = bssf(&jobs, &[]);
+        prop_assert_eq!(&order, &plain::bssf(&jobs));
+        for mut order in [order, (0..jobs.len()).collect()] {
+            let mut plain = order.clone();
+            plain::improve(&jobs, &mut plain);
+            improve(&jobs, &mut order);
+            prop_assert_eq!(order, plain);
+        }
+    }
+
     #[test]
     fn orders_keep_what_they_promise(
         jobs in prop::collection::vec(
