@@ -8,6 +8,7 @@ mod completions;
 mod drive;
 mod jobs;
 mod limits;
+mod living;
 mod outcome;
 mod prefetch;
 mod queue;
@@ -20,6 +21,7 @@ pub use application::{Actions, Application, Progress, UNNAMED};
 pub use completions::Completions;
 pub use drive::{Monitor, Plan, drive};
 pub use jobs::Jobs;
+pub use living::Living;
 pub use outcome::{
     FlowRecord, HostQueueRecord, JobRecord, LinkRecord, Outcome, QueueRecord, RateRecord,
 };
