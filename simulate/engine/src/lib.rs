@@ -14,6 +14,7 @@ mod prefetch;
 mod queue;
 pub mod random;
 mod rates;
+mod records;
 mod several;
 mod world;
 
@@ -27,5 +28,6 @@ pub use outcome::{
 };
 pub use prefetch::prefetch;
 pub use queue::{EventQueue, FORESEEN, Slot};
+pub use records::{Record, Records};
 pub use several::Several;
 pub use world::{FlowState, LimitedFlow, Notice, Streams, World};

@@ -3,7 +3,7 @@
 use model::{FlowId, JobClass, JobId, LinkId, NodeId};
 use units::{Bytes, Rate, Span, Time};
 
-use crate::Completions;
+use crate::{Completions, Records};
 
 /// Everything measured in one run.
 #[derive(Clone, Debug, Default)]
@@ -11,9 +11,9 @@ pub struct Outcome {
     /// The names of the applications; empty if there is one without a name.
     pub applications: Vec<String>,
     /// One record per flow, by [`FlowId`].
-    pub flows: Vec<FlowRecord>,
+    pub flows: Records<FlowRecord>,
     /// One record per job, by arrival.
-    pub jobs: Vec<JobRecord>,
+    pub jobs: Records<JobRecord>,
     /// One record per directed link, by [`LinkId`].
     pub links: Vec<LinkRecord>,
     /// One record per watched queue.
