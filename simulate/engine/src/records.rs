@@ -394,8 +394,9 @@ impl Record for JobRecord {
     fn open(mut from: &[u8]) -> Vec<Self> {
         let from = &mut from;
         // In the order in which they were written.
-        let [mut ids, mut applications, mut classes, mut arrivals, mut sizes, mut has_end, mut ends] =
-            [(); 7].map(|()| Column::read(BLOCK, from));
+        let [mut ids, mut applications, mut classes] = [(); 3].map(|()| Column::read(BLOCK, from));
+        let [mut arrivals, mut sizes, mut has_end, mut ends] =
+            [(); 4].map(|()| Column::read(BLOCK, from));
         let records = (0..BLOCK).map_while(|n| {
             let arrival = Time::from_nanos(arrivals.next()?);
             let (has_end, end) = (has_end.next()? > 0, ahead(arrival, ends.next()?));
