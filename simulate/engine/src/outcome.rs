@@ -75,6 +75,9 @@ pub struct FlowRecord {
     pub limits_set: u32,
 }
 
+// As a flow that lives has it; one that has ended takes less (`records.rs`).
+const _: () = assert!(size_of::<FlowRecord>() <= 96);
+
 impl FlowRecord {
     /// Flow completion time (FCT).
     pub fn completion(&self) -> Option<Span> {
@@ -98,6 +101,8 @@ pub struct JobRecord {
     /// When its last flow ended; `None` when the run ended first.
     pub end: Option<Time>,
 }
+
+const _: () = assert!(size_of::<JobRecord>() <= 48);
 
 impl JobRecord {
     /// Job completion time (JCT).
