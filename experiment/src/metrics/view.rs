@@ -159,9 +159,7 @@ impl<'a> View<'a> {
         }
         let flows = self.run.flows.iter();
         let flows: Vec<_> = flows.filter(|flow| self.run.datagrams.contains(&flow.id)).collect();
-        let sum = |of: fn(&FlowRecord) -> Bytes| {
-            flows.iter().map(of).sum::<Bytes>().get() as f64
-        };
+        let sum = |of: fn(&FlowRecord) -> Bytes| flows.iter().map(of).sum::<Bytes>().get() as f64;
         let (sent, arrived) = (sum(|flow| flow.size), sum(|flow| flow.delivered));
         (sent > 0.0).then(|| 1.0 - arrived / sent)
     }
