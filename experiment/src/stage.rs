@@ -106,7 +106,7 @@ pub(crate) fn told(engine: &EngineSettings, ran: Ran) -> (Outcome, Metrics) {
     }
     let outcome = Outcome {
         applications: engine.names().map(str::to_owned).collect(),
-        jobs,
+        jobs: jobs.into(),
         links: ran.links,
         end: ran.end,
         notes,
@@ -151,7 +151,8 @@ mod tests {
         let ran = Ran { results: vec![sort, trucking.clone()], ..Ran::default() };
         let (outcome, counters) = told(&engine, ran);
         assert_eq!(outcome.applications, ["sort", "trucking"]);
-        let [job] = &outcome.jobs[..] else { panic!() };
+        assert_eq!(outcome.jobs.len(), 1);
+        let job = outcome.jobs.at(0);
         assert_eq!((job.class, job.application), (Some(JobClass::Small), 0));
         assert_eq!(job.completion(), Some(Span::from_millis(2500)));
         let names: Vec<&str> = counters.keys().map(String::as_str).collect();

@@ -2,18 +2,17 @@
 //! and job; `docs/metrics.md` lists the columns. A policy is a row group. The file's key-value
 //! metadata say where the rows come from ([`Origin`]).
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::{FlowRecord, JobRecord};
+use engine::{FlowRecord, JobRecord, Record, Records};
 use model::{NodeId, Topology};
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 use units::{Bytes, Span, Time};
 
@@ -59,23 +58,25 @@ pub struct Table {
 
 /// The flows of `runs`, with the columns of `flows.parquet`.
 pub fn flows(origin: &Origin, topology: &Topology, runs: &[Run]) -> Table {
-    table(FLOWS, origin, runs, |run| flow_columns(topology, &run.outcome.flows))
+    table(FLOWS, origin, runs, &flow_fields(topology), |run| &run.outcome.flows)
 }
 
 /// The jobs of `runs`, with the columns of `jobs.parquet`.
 pub fn jobs(origin: &Origin, runs: &[Run]) -> Table {
-    table(JOBS, origin, runs, |run| job_columns(&run.outcome.jobs))
+    table(JOBS, origin, runs, &job_fields(), |run| &run.outcome.jobs)
 }
 
-fn table(
+fn table<T: Record>(
     schema: &str,
     origin: &Origin,
     runs: &[Run],
-    columns: impl Fn(&Run) -> Vec<Column>,
+    fields: &[Field<'_, T>],
+    records: impl Fn(&Run) -> &Records<T>,
 ) -> Table {
     let mut all: Vec<Column> = Vec::new();
     for run in runs {
-        let own = with_origin(origin, run, columns(run));
+        let common = common(origin, run);
+        let own = common.iter().chain(fields).map(|field| field.column(records(run)));
         if all.is_empty() {
             all.extend(own);
         } else {
@@ -97,10 +98,10 @@ pub fn write(
     topology: &Topology,
     runs: &[Run],
 ) -> Result<(), WriteError> {
-    let flows = |run: &Run| flow_columns(topology, &run.outcome.flows);
-    file(&into.join("flows.parquet"), FLOWS, origin, runs, flows)?;
-    let jobs = |run: &Run| job_columns(&run.outcome.jobs);
-    file(&into.join("jobs.parquet"), JOBS, origin, runs, jobs)
+    let (path, fields) = (into.join("flows.parquet"), flow_fields(topology));
+    file(&path, FLOWS, origin, runs, &fields, |run| &run.outcome.flows)?;
+    let (path, fields) = (into.join("jobs.parquet"), job_fields());
+    file(&path, JOBS, origin, runs, &fields, |run| &run.outcome.jobs)
 }
 
 /// The values of a column, in row order; `None` is null.
@@ -126,32 +127,88 @@ impl Column {
     }
 }
 
-/// The columns of a run, behind those that say where it comes from.
-fn with_origin(origin: &Origin, run: &Run, own: Vec<Column>) -> impl Iterator<Item = Column> {
-    let rows = match own.first() {
-        Some(Column::Integer(values)) => values.len(),
-        _ => 0,
-    };
-    let common = [
-        Column::Text(vec![text(&origin.scenario); rows]),
-        Column::Text(vec![text(&run.policy); rows]),
-        Column::Integer(vec![Some(origin.seed.cast_signed()); rows]),
-    ];
-    common.into_iter().chain(own)
+/// How a column gets its values from records.
+enum Field<'a, T> {
+    Integer(Box<dyn Fn(&T) -> Option<i64> + 'a>),
+    Real(Box<dyn Fn(&T) -> Option<f64> + 'a>),
+    Text(Box<dyn Fn(&T) -> Option<ByteArray> + 'a>),
 }
 
-fn file(
+impl<'a, T: Record> Field<'a, T> {
+    fn integer(of: impl Fn(&T) -> Option<i64> + 'a) -> Self {
+        Self::Integer(Box::new(of))
+    }
+
+    fn real(of: impl Fn(&T) -> Option<f64> + 'a) -> Self {
+        Self::Real(Box::new(of))
+    }
+
+    fn text(of: impl Fn(&T) -> Option<ByteArray> + 'a) -> Self {
+        Self::Text(Box::new(of))
+    }
+
+    fn column(&self, records: &Records<T>) -> Column {
+        let records = records.iter();
+        match self {
+            Self::Integer(of) => Column::Integer(records.map(|record| of(&record)).collect()),
+            Self::Real(of) => Column::Real(records.map(|record| of(&record)).collect()),
+            Self::Text(of) => Column::Text(records.map(|record| of(&record)).collect()),
+        }
+    }
+
+    /// Writes the column, so many rows at a time that memory doesn't grow with them.
+    fn write(
+        &self,
+        records: &Records<T>,
+        into: &mut SerializedColumnWriter<'_>,
+    ) -> Result<(), ParquetError> {
+        let mut records = records.iter().peekable();
+        while records.peek().is_some() {
+            let batch = records.by_ref().take(BATCH);
+            match self {
+                Self::Integer(of) => write_batch::<Int64Type>(batch.map(|r| of(&r)), into)?,
+                Self::Real(of) => write_batch::<DoubleType>(batch.map(|r| of(&r)), into)?,
+                Self::Text(of) => write_batch::<ByteArrayType>(batch.map(|r| of(&r)), into)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rows that are written at once: a multiple of what the encoder takes at once (1024), so that pages end where
+/// they would if all were.
+const BATCH: usize = 1 << 14;
+
+/// The columns that say where the rows of a run come from.
+fn common<'a, T: Record>(origin: &'a Origin, run: &'a Run) -> [Field<'a, T>; 3] {
+    let seed = origin.seed.cast_signed();
+    [
+        Field::text(move |_| text(&origin.scenario)),
+        Field::text(move |_| text(&run.policy)),
+        Field::integer(move |_| Some(seed)),
+    ]
+}
+
+fn file<T: Record>(
     path: &Path,
     schema: &str,
     origin: &Origin,
     runs: &[Run],
-    columns: impl Fn(&Run) -> Vec<Column>,
+    fields: &[Field<'_, T>],
+    records: impl Fn(&Run) -> &Records<T>,
 ) -> Result<(), WriteError> {
     write_whole(path, |file| -> Result<(), ParquetError> {
         let schema = Arc::new(parse_message_type(schema)?);
         let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties(origin)))?;
         for run in runs {
-            write_group(&mut writer, with_origin(origin, run, columns(run)))?;
+            let mut group = writer.next_row_group()?;
+            for field in common(origin, run).iter().chain(fields) {
+                let missing = || ParquetError::General("more columns than the schema has".into());
+                let mut column = group.next_column()?.ok_or_else(missing)?;
+                field.write(records(run), &mut column)?;
+                column.close()?;
+            }
+            group.close()?;
         }
         writer.close()?;
         Ok(())
@@ -171,33 +228,16 @@ fn properties(origin: &Origin) -> WriterProperties {
         .build()
 }
 
-fn write_group<W: Write + Send>(
-    writer: &mut SerializedFileWriter<W>,
-    columns: impl Iterator<Item = Column>,
+fn write_batch<T: DataType>(
+    values: impl Iterator<Item = Option<T::T>>,
+    into: &mut SerializedColumnWriter<'_>,
 ) -> Result<(), ParquetError> {
-    let mut group = writer.next_row_group()?;
-    for column in columns {
-        match column {
-            Column::Integer(values) => write_column::<Int64Type, _>(&mut group, &values)?,
-            Column::Real(values) => write_column::<DoubleType, _>(&mut group, &values)?,
-            Column::Text(values) => write_column::<ByteArrayType, _>(&mut group, &values)?,
-        }
-    }
-    group.close()?;
-    Ok(())
-}
-
-fn write_column<T: DataType, W: Write + Send>(
-    group: &mut parquet::file::writer::SerializedRowGroupWriter<'_, W>,
-    values: &[Option<T::T>],
-) -> Result<(), ParquetError> {
-    let missing = || ParquetError::General("more columns than the schema has".to_owned());
-    let mut column = group.next_column()?.ok_or_else(missing)?;
+    let values: Vec<Option<T::T>> = values.collect();
     // A definition level says whether a row has a value; required columns ignore it.
     let levels: Vec<i16> = values.iter().map(|v| i16::from(v.is_some())).collect();
-    let present: Vec<T::T> = values.iter().flatten().cloned().collect();
-    column.typed::<T>().write_batch(&present, Some(&levels), None)?;
-    column.close()
+    let present: Vec<T::T> = values.into_iter().flatten().collect();
+    into.typed::<T>().write_batch(&present, Some(&levels), None)?;
+    Ok(())
 }
 
 fn text(value: &str) -> Option<ByteArray> {
@@ -209,44 +249,36 @@ fn size(bytes: Bytes) -> Option<i64> {
     i64::try_from(bytes.get()).ok()
 }
 
-fn flow_columns(topology: &Topology, flows: &[FlowRecord]) -> Vec<Column> {
-    let integer =
-        |value: fn(&FlowRecord) -> Option<i64>| Column::Integer(flows.iter().map(value).collect());
-    let real =
-        |value: fn(&FlowRecord) -> Option<f64>| Column::Real(flows.iter().map(value).collect());
+fn flow_fields(topology: &Topology) -> [Field<'_, FlowRecord>; 12] {
     let node = |end: fn(&FlowRecord) -> NodeId| {
-        let names = flows.iter().map(|flow| text(&topology.node_name(end(flow))));
-        Column::Text(names.collect())
+        Field::text(move |flow: &FlowRecord| text(&topology.node_name(end(flow))))
     };
-    vec![
-        integer(|f| Some(f.id.0.into())),
-        integer(|f| Some(f.job.0.into())),
+    [
+        Field::integer(|f: &FlowRecord| Some(f.id.0.into())),
+        Field::integer(|f: &FlowRecord| Some(f.job.0.into())),
         node(|f| f.src),
         node(|f| f.dst),
-        integer(|f| size(f.size)),
-        integer(|f| size(f.delivered).or(Some(i64::MAX))),
-        real(|f| Some(f.start.as_secs_f64())),
-        real(|f| f.end.map(Time::as_secs_f64)),
-        integer(|f| Some(f.retransmissions.into())),
-        integer(|f| Some(f.timeouts.into())),
-        integer(|f| Some(f.limits_set.into())),
-        real(|f| {
+        Field::integer(|f: &FlowRecord| size(f.size)),
+        Field::integer(|f: &FlowRecord| size(f.delivered).or(Some(i64::MAX))),
+        Field::real(|f: &FlowRecord| Some(f.start.as_secs_f64())),
+        Field::real(|f: &FlowRecord| f.end.map(Time::as_secs_f64)),
+        Field::integer(|f: &FlowRecord| Some(f.retransmissions.into())),
+        Field::integer(|f: &FlowRecord| Some(f.timeouts.into())),
+        Field::integer(|f: &FlowRecord| Some(f.limits_set.into())),
+        Field::real(|f: &FlowRecord| {
             let first = f.limits.iter().find(|(_, limit)| limit.is_some());
             first.map(|(time, _)| time.as_secs_f64())
         }),
     ]
 }
 
-fn job_columns(jobs: &[JobRecord]) -> Vec<Column> {
-    let real =
-        |value: fn(&JobRecord) -> Option<f64>| Column::Real(jobs.iter().map(value).collect());
-    let classes = jobs.iter().map(|job| job.class);
-    vec![
-        Column::Integer(jobs.iter().map(|job| Some(job.id.0.into())).collect()),
-        Column::Text(classes.map(|class| class.and_then(|c| text(c.name()))).collect()),
-        real(|job| Some(job.arrival.as_secs_f64())),
-        Column::Integer(jobs.iter().map(|job| size(job.size)).collect()),
-        real(|job| job.end.map(Time::as_secs_f64)),
-        real(|job| job.completion().map(Span::as_secs_f64)),
+fn job_fields() -> [Field<'static, JobRecord>; 6] {
+    [
+        Field::integer(|job: &JobRecord| Some(job.id.0.into())),
+        Field::text(|job: &JobRecord| job.class.and_then(|class| text(class.name()))),
+        Field::real(|job: &JobRecord| Some(job.arrival.as_secs_f64())),
+        Field::integer(|job: &JobRecord| size(job.size)),
+        Field::real(|job: &JobRecord| job.end.map(Time::as_secs_f64)),
+        Field::real(|job: &JobRecord| job.completion().map(Span::as_secs_f64)),
     ]
 }

@@ -3,6 +3,7 @@
 //!
 //! A metric that has nothing to measure (no job completed, no baseline, no such class) is absent.
 
+mod flows;
 mod sample;
 mod summary;
 mod sync_vs_async;
@@ -15,13 +16,13 @@ use std::collections::BTreeMap;
 use engine::Outcome;
 use model::JobClass::{Large, Medium, Small};
 use model::{LinkId, Topology};
-use units::Bytes;
 
+use flows::Length;
 pub use sample::Sample;
 pub use summary::Summary;
 use sync_vs_async::Place;
 pub use unit::{Unit, human, is_change};
-use view::{Length, View};
+use view::View;
 
 /// Metrics of one run by name.
 pub type Metrics = BTreeMap<String, f64>;
@@ -72,14 +73,14 @@ fn is_of_applications(name: &str) -> bool {
 /// What a run was to one of its applications.
 fn of(run: &Outcome, application: u32) -> Outcome {
     Outcome {
-        flows: run.flows.iter().filter(|f| f.application == application).cloned().collect(),
-        jobs: run.jobs.iter().filter(|j| j.application == application).cloned().collect(),
+        flows: run.flows.iter().filter(|f| f.application == application).collect(),
+        jobs: run.jobs.iter().filter(|j| j.application == application).collect(),
         completions: (run.completions.iter())
             .filter(|all| all.application == application)
             .cloned()
             .collect(),
         datagrams: (run.datagrams.iter().copied())
-            .filter(|flow| run.flows[flow.index()].application == application)
+            .filter(|flow| run.flows.at(flow.index()).application == application)
             .collect(),
         end: run.end,
         ..Outcome::default()
@@ -163,10 +164,10 @@ const TABLE: &[(&str, Metric)] = &[
     ("bytes_medium_ratio", |v| v.byte_share(Medium)),
     ("bytes_large_ratio", |v| v.byte_share(Large)),
     ("makespan_s", |v| v.makespan()),
-    ("fct_mean_s", |v| v.fct.mean()),
-    ("fct_p50_s", |v| v.fct.percentile(50)),
-    ("fct_p95_s", |v| v.fct.percentile(95)),
-    ("fct_p99_s", |v| v.fct.percentile(99)),
+    ("fct_mean_s", |v| v.fct().mean()),
+    ("fct_p50_s", |v| v.fct().percentile(50)),
+    ("fct_p95_s", |v| v.fct().percentile(95)),
+    ("fct_p99_s", |v| v.fct().percentile(99)),
     ("fct_mean_short_s", |v| v.fct_of(Length::Short).mean()),
     ("fct_p99_short_s", |v| v.fct_of(Length::Short).percentile(99)),
     ("fct_mean_middle_s", |v| v.fct_of(Length::Middle).mean()),
@@ -194,18 +195,11 @@ const TABLE: &[(&str, Metric)] = &[
     ("latency_p50_s", |v| v.latency(|all| all.percentile(50))),
     ("latency_p95_s", |v| v.latency(|all| all.percentile(95))),
     ("latency_p99_s", |v| v.latency(|all| all.percentile(99))),
-    ("flows_count", |v| v.of_flows(|_| 1)),
-    ("retransmissions_count", |v| v.of_flows(|f| f.retransmissions.into())),
-    ("timeouts_count", |v| v.of_flows(|f| f.timeouts.into())),
-    ("flows_with_timeout_ratio", |v| {
-        let timeouts = v.run.flows.iter().map(|f| f64::from(f.timeouts));
-        timeouts.collect::<Sample>().share_where(|n| n > 0.0)
-    }),
-    ("burst_flows_with_timeout_ratio", |v| {
-        let bounded = v.run.flows.iter().filter(|f| f.size != Bytes::MAX);
-        let timeouts = bounded.map(|f| f64::from(f.timeouts));
-        timeouts.collect::<Sample>().share_where(|n| n > 0.0)
-    }),
+    ("flows_count", |v| v.flows().all.known(|all| all.count as u64)),
+    ("retransmissions_count", |v| v.flows().all.known(|all| all.retransmissions)),
+    ("timeouts_count", |v| v.flows().all.known(|all| all.timeouts)),
+    ("flows_with_timeout_ratio", |v| v.flows().all.late_share()),
+    ("burst_flows_with_timeout_ratio", |v| v.flows().bounded.late_share()),
     ("drops_count", |v| Some(total(v.run.links.iter().map(|l| l.dropped)))),
     ("meter_drops_count", |v| Some(total(v.run.links.iter().map(|l| l.metered)))),
     ("datagrams_lost_ratio", |v| v.datagrams_lost()),
@@ -263,7 +257,7 @@ type Distribution = fn(&View<'_>) -> Sample;
 
 const DISTRIBUTIONS: &[(&str, Distribution)] = &[
     ("jct_s", |v| v.jct(None)),
-    ("fct_s", |v| v.fct.clone()),
+    ("fct_s", |v| v.fct()),
     ("jct_increase_s", |v| v.increase()),
     ("latency_s", |v| v.latencies()),
     ("fct_normalized_ratio", |v| v.fct_normalized()),

@@ -3,9 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::FlowRecord;
 use model::{NodeId, NodeKind};
-use units::{Bytes, Span, Time};
+use units::{Span, Time};
 
 use super::sample::Sample;
 use super::view::View;
@@ -36,7 +35,7 @@ impl View<'_> {
     /// Completion times over those of `empty`, by flow.
     fn fct_over(&self, empty: &[Span]) -> Sample {
         let ratios = self.run.flows.iter().zip(empty).filter_map(|(flow, empty)| {
-            Some(FlowRecord::completion(flow)?.as_secs_f64() / empty.as_secs_f64())
+            Some(flow.completion()?.as_secs_f64() / empty.as_secs_f64())
         });
         ratios.collect()
     }
@@ -78,8 +77,8 @@ impl View<'_> {
 
     /// Payload of all flows over the capacity of the receivers' links in the busy time.
     pub(super) fn receiver_throughput(&self) -> Option<f64> {
-        let receivers: BTreeSet<NodeId> = self.run.flows.iter().map(|flow| flow.dst).collect();
-        let into = self.topology.links().iter().filter(|link| receivers.contains(&link.to));
+        let receives = |node: NodeId| self.flows().ends.contains_key(&(node, false));
+        let into = self.topology.links().iter().filter(|link| receives(link.to));
         let capacity: f64 = into.map(|link| link.spec.capacity.as_bps() as f64).sum();
         Some(self.goodput()? / capacity)
     }
@@ -87,11 +86,8 @@ impl View<'_> {
     /// Payload delivered from each sending host. Jain's index of it is that of throughputs, since
     /// all share one time.
     pub(super) fn sender_delivered(&self) -> Sample {
-        let mut senders: BTreeMap<NodeId, Bytes> = BTreeMap::new();
-        for flow in &self.run.flows {
-            *senders.entry(flow.src).or_default() += flow.delivered;
-        }
-        senders.into_values().map(|bytes| bytes.get() as f64).collect()
+        let sent = self.flows().ends.iter().filter(|((_, sends), _)| *sends);
+        sent.map(|(_, bytes)| bytes.get() as f64).collect()
     }
 
     /// Packets in the queues at a place, those in transmission included: a value for each queue and

@@ -70,10 +70,11 @@ pub fn of_flow(flow: &FlowRecord, end: Time) -> Option<f64> {
 pub fn of_jobs(outcome: &Outcome) -> BTreeMap<JobId, f64> {
     let mut sums: BTreeMap<JobId, (Span, Span)> = BTreeMap::new();
     // Flows of a job are mostly adjacent.
-    for flows in outcome.flows.chunk_by(|one, other| one.job == other.job) {
-        let sum = sums.entry(flows[0].job).or_default();
-        for flow in flows {
-            let (life, free) = lived(flow, outcome.end);
+    let mut flows = outcome.flows.iter().peekable();
+    while let Some(job) = flows.peek().map(|flow| flow.job) {
+        let sum = sums.entry(job).or_default();
+        while let Some(flow) = flows.next_if(|flow| flow.job == job) {
+            let (life, free) = lived(&flow, outcome.end);
             sum.0 += life;
             sum.1 += free;
         }

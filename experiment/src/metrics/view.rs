@@ -7,8 +7,9 @@ use engine::{Completions, FlowRecord, JobRecord, Outcome, RateRecord};
 use model::{JobClass, JobId, LinkId, NodeId, NodeKind, Topology};
 use units::{Bytes, Rate, Span, Time};
 
+use super::flows::{Flows, Length};
 use super::sample::Sample;
-use super::{total, transmit};
+use super::transmit;
 
 /// The jobs a metric is about: those of a class, or all.
 pub(super) type Group = Option<JobClass>;
@@ -17,58 +18,35 @@ pub(super) type Group = Option<JobClass>;
 pub(super) struct View<'a> {
     pub(super) topology: &'a Topology,
     pub(super) run: &'a Outcome,
-    pub(super) fct: Sample,
     /// Goodput over expected rate, of flows that had a rate and enough to send.
     pub(super) rates: Sample,
-    classes: BTreeMap<JobId, Group>,
-    pairs: Option<Vec<Pair<'a>>>,
+    /// Of the jobs that have one.
+    classes: BTreeMap<JobId, JobClass>,
+    pairs: Option<Vec<Pair>>,
     /// Sorted on first use.
     pub(super) latency: OnceCell<Sample>,
     /// Computed once: each goes over all flows and is used by several metrics.
+    flows: OnceCell<Flows>,
     transmit: OnceCell<BTreeMap<JobId, f64>>,
-    busy: OnceCell<Option<Span>>,
-    burst: OnceCell<Option<(Span, [Bytes; 2])>>,
 }
 
-/// How much a flow moves, in the classes of pFabric (SIGCOMM 2013, section 5.3) and PIAS (NSDI 2015,
-/// section 6.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Length {
-    /// At most 100 kB.
-    Short,
-    /// More, and at most 10 MB.
-    Middle,
-    /// More than 10 MB.
-    Long,
+/// A job's completion times under the policy and under the baseline.
+struct Pair {
+    class: Group,
+    ours: Option<Span>,
+    base: Option<Span>,
 }
 
-impl Length {
-    const fn of(size: Bytes) -> Self {
-        match size.get() {
-            0..=100_000 => Self::Short,
-            100_001..=10_000_000 => Self::Middle,
-            _ => Self::Long,
-        }
-    }
-}
-
-/// A job under the policy and under the baseline.
-struct Pair<'a> {
-    ours: &'a JobRecord,
-    base: &'a JobRecord,
-}
-
-impl Pair<'_> {
-    /// Completion times in seconds, ours first; `None` unless it completed in both runs.
+impl Pair {
+    /// In seconds, ours first; `None` unless it completed in both runs.
     fn times(&self) -> Option<(f64, f64)> {
-        let (ours, base) = (self.ours.completion()?, self.base.completion()?);
-        Some((ours.as_secs_f64(), base.as_secs_f64()))
+        Some((self.ours?.as_secs_f64(), self.base?.as_secs_f64()))
     }
 }
 
 /// Whether a job was quicker in `one` run than in the `other`, or completed in `one` alone.
-fn quicker(one: &JobRecord, other: &JobRecord) -> bool {
-    match (one.completion(), other.completion()) {
+fn quicker(one: Option<Span>, other: Option<Span>) -> bool {
+    match (one, other) {
         (Some(one), Some(other)) => one < other,
         (one, other) => one.is_some() && other.is_none(),
     }
@@ -81,39 +59,49 @@ fn of_group(job: Group, group: Group) -> bool {
 impl<'a> View<'a> {
     pub(super) fn new(topology: &'a Topology, run: &'a Outcome, base: Option<&'a Outcome>) -> Self {
         let pairs = base.map(|base| {
-            let theirs: BTreeMap<_, _> = base.jobs.iter().map(|job| (job.id, job)).collect();
-            let both = run.jobs.iter();
-            both.filter_map(|ours| theirs.get(&ours.id).map(|base| Pair { ours, base })).collect()
+            let theirs: BTreeMap<_, _> =
+                base.jobs.iter().map(|job| (job.id, job.completion())).collect();
+            let pair = |job: JobRecord| {
+                let base = *theirs.get(&job.id)?;
+                Some(Pair { class: job.class, ours: job.completion(), base })
+            };
+            run.jobs.iter().filter_map(pair).collect()
         });
-        let fct = run.flows.iter().filter_map(FlowRecord::completion);
         Self {
             topology,
             run,
-            fct: fct.map(Span::as_secs_f64).collect(),
             rates: run.rates.iter().filter_map(RateRecord::ratio).collect(),
-            classes: run.jobs.iter().map(|job| (job.id, job.class)).collect(),
+            classes: run.jobs.iter().filter_map(|job| Some((job.id, job.class?))).collect(),
             pairs,
             latency: OnceCell::new(),
+            flows: OnceCell::new(),
             transmit: OnceCell::new(),
-            busy: OnceCell::new(),
-            burst: OnceCell::new(),
         }
     }
 
-    /// Completion times of completed flows of this length, s.
-    pub(super) fn fct_of(&self, length: Length) -> Sample {
-        let flows = self.run.flows.iter().filter(|flow| Length::of(flow.size) == length);
-        flows.filter_map(FlowRecord::completion).map(Span::as_secs_f64).collect()
+    /// Sums over all flows.
+    pub(super) fn flows(&self) -> &Flows {
+        self.flows.get_or_init(|| Flows::of(self.run))
     }
 
-    fn jobs(&self, group: Group) -> impl Iterator<Item = &'a JobRecord> {
+    /// Completion times of completed flows, s.
+    pub(super) fn fct(&self) -> Sample {
+        self.flows().fct()
+    }
+
+    /// Completion times of completed flows of this length, s.
+    pub(super) fn fct_of(&self, length: Length) -> &Sample {
+        self.flows().fct_of(length)
+    }
+
+    fn jobs(&self, group: Group) -> impl Iterator<Item = JobRecord> {
         let jobs = self.run.jobs.iter();
         jobs.filter(move |job| of_group(job.class, group))
     }
 
     /// Completion times of completed jobs, s.
     pub(super) fn jct(&self, group: Group) -> Sample {
-        let times = self.jobs(group).filter_map(JobRecord::completion);
+        let times = self.jobs(group).filter_map(|job| job.completion());
         times.map(Span::as_secs_f64).collect()
     }
 
@@ -155,26 +143,23 @@ impl<'a> View<'a> {
 
     /// From the first start of a flow to the last end; `None` if zero.
     fn busy(&self) -> Option<Span> {
-        *self.busy.get_or_init(|| {
-            let first = self.run.flows.iter().map(|flow| flow.start).min()?;
-            let last = self.run.flows.iter().map(|flow| self.end_of(flow)).max()?;
-            Some(last.since(first)).filter(|&span| span != Span::ZERO)
-        })
+        let (first, last) = self.flows().all.time?;
+        Some(last.since(first)).filter(|&span| span != Span::ZERO)
     }
 
     /// Payload of all flows over the busy time, bit/s.
     pub(super) fn goodput(&self) -> Option<f64> {
-        let delivered = self.run.flows.iter().map(|flow| flow.delivered).sum();
-        Some(Rate::of(delivered, self.busy()?).as_bps() as f64)
+        Some(Rate::of(self.flows().all.delivered, self.busy()?).as_bps() as f64)
     }
 
     /// Payload of datagrams that didn't arrive over all that was sent.
     pub(super) fn datagrams_lost(&self) -> Option<f64> {
+        if self.run.datagrams.is_empty() {
+            return None;
+        }
         let flows = self.run.flows.iter();
         let flows: Vec<_> = flows.filter(|flow| self.run.datagrams.contains(&flow.id)).collect();
-        let sum = |of: fn(&FlowRecord) -> Bytes| {
-            flows.iter().map(|flow| of(flow)).sum::<Bytes>().get() as f64
-        };
+        let sum = |of: fn(&FlowRecord) -> Bytes| flows.iter().map(of).sum::<Bytes>().get() as f64;
         let (sent, arrived) = (sum(|flow| flow.size), sum(|flow| flow.delivered));
         (sent > 0.0).then(|| 1.0 - arrived / sent)
     }
@@ -182,11 +167,8 @@ impl<'a> View<'a> {
     /// From the first start to the last end of finite flows, and what endless flows had delivered
     /// at both times; `None` if zero.
     fn burst(&self) -> Option<(Span, [Bytes; 2])> {
-        let bounded = || self.run.flows.iter().filter(|flow| flow.size != Bytes::MAX);
-        let first = bounded().map(|flow| flow.start).min()?;
-        let last = bounded().map(|flow| self.end_of(flow)).max()?;
-        let endless = self.run.flows.iter().filter(|flow| flow.size == Bytes::MAX);
-        let whole = || endless.clone().map(|flow| flow.delivered).sum();
+        let (first, last) = self.flows().bounded.time?;
+        let whole = || self.flows().endless;
         let noted = |time| self.run.background.iter().find(|(at, _)| *at == time).map(|n| n.1);
         let delivered = [noted(first).unwrap_or_default(), noted(last).unwrap_or_else(whole)];
         Some((last.since(first), delivered)).filter(|(span, _)| *span != Span::ZERO)
@@ -194,9 +176,8 @@ impl<'a> View<'a> {
 
     /// Payload of finite flows, or of all flows, over the time of the finite ones, bit/s.
     pub(super) fn burst_goodput(&self, all: bool) -> Option<f64> {
-        let (span, [before, after]) = (*self.burst.get_or_init(|| self.burst()))?;
-        let bounded = self.run.flows.iter().filter(|flow| flow.size != Bytes::MAX);
-        let delivered = bounded.map(|flow| flow.delivered).sum::<Bytes>();
+        let (span, [before, after]) = self.burst()?;
+        let delivered = self.flows().bounded.delivered;
         let endless = if all { after - before } else { Bytes::ZERO };
         Some(Rate::of(delivered + endless, span).as_bps() as f64)
     }
@@ -220,16 +201,10 @@ impl<'a> View<'a> {
     /// Payload of each flow over its life, bit/s.
     pub(super) fn flow_goodput(&self) -> Sample {
         let flows = self.run.flows.iter().filter_map(|flow| {
-            let life = self.end_of(flow).since(flow.start);
+            let life = self.end_of(&flow).since(flow.start);
             (life != Span::ZERO).then(|| Rate::of(flow.delivered, life).as_bps() as f64)
         });
         flows.collect()
-    }
-
-    /// The sum over all flows; `None` where none is known.
-    pub(super) fn of_flows(&self, count: impl Fn(&FlowRecord) -> u64) -> Option<f64> {
-        let flows = &self.run.flows;
-        (!flows.is_empty()).then(|| total(flows.iter().map(count)))
     }
 
     /// Share of every link's capacity that was used in the busy time.
@@ -249,11 +224,7 @@ impl<'a> View<'a> {
     /// the host and direction where that is most.
     pub(super) fn host_payload(&self) -> Option<f64> {
         let busy = self.busy()?;
-        let mut ends: BTreeMap<(NodeId, bool), Bytes> = BTreeMap::new();
-        for flow in &self.run.flows {
-            *ends.entry((flow.src, true)).or_default() += flow.delivered;
-            *ends.entry((flow.dst, false)).or_default() += flow.delivered;
-        }
+        let ends = &self.flows().ends;
         let shares = self.topology.links().iter().flat_map(|link| {
             let carried = [ends.get(&(link.from, true)), ends.get(&(link.to, false))];
             let capacity = link.spec.capacity.as_bps() as f64;
@@ -307,12 +278,12 @@ impl<'a> View<'a> {
     /// Share of each flow's life without a limit.
     pub(super) fn flows_transmit(&self) -> Sample {
         let flows = self.run.flows.iter();
-        flows.filter_map(|flow| transmit::of_flow(flow, self.run.end)).collect()
+        flows.filter_map(|flow| transmit::of_flow(&flow, self.run.end)).collect()
     }
 
     /// Effective transmit rate of each job of the group.
     pub(super) fn jobs_transmit(&self, group: Group) -> Sample {
-        let class = |job: &JobId| self.classes.get(job).copied().flatten();
+        let class = |job: &JobId| self.classes.get(job).copied();
         let jobs = self.transmit.get_or_init(|| transmit::of_jobs(self.run)).iter();
         jobs.filter(|(job, _)| of_group(class(job), group)).map(|(_, rate)| *rate).collect()
     }
@@ -324,7 +295,7 @@ impl<'a> View<'a> {
         statistic: impl Fn(&Sample) -> Option<f64>,
     ) -> Option<f64> {
         let pairs = self.pairs.iter().flatten();
-        let times = pairs.filter(|pair| of_group(pair.ours.class, group)).filter_map(Pair::times);
+        let times = pairs.filter(|pair| of_group(pair.class, group)).filter_map(Pair::times);
         let (ours, base): (Vec<_>, Vec<_>) = times.unzip();
         let (ours, base) = (Sample::from_iter(ours), Sample::from_iter(base));
         Some(statistic(&ours)? / statistic(&base)? - 1.0)
@@ -340,7 +311,7 @@ impl<'a> View<'a> {
         self.share_of_pairs(|pair| quicker(pair.base, pair.ours))
     }
 
-    fn share_of_pairs(&self, holds: impl Fn(&Pair<'_>) -> bool) -> Option<f64> {
+    fn share_of_pairs(&self, holds: impl Fn(&Pair) -> bool) -> Option<f64> {
         let pairs = self.pairs.iter().flatten();
         pairs.map(|pair| f64::from(u8::from(holds(pair)))).collect::<Sample>().mean()
     }

@@ -17,7 +17,7 @@ mod timeline;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use engine::{FlowRecord, JobRecord, Outcome};
+use engine::Outcome;
 use model::{LinkId, Topology};
 use units::Span;
 
@@ -174,8 +174,8 @@ fn figures(report: &Report<'_>) -> Vec<Figure> {
     };
     let seconds = |spans: &mut dyn Iterator<Item = Span>| spans.map(Span::as_secs_f64).collect();
 
-    let jct = curves(&|o| seconds(&mut o.jobs.iter().filter_map(JobRecord::completion)));
-    let fct = curves(&|o| seconds(&mut o.flows.iter().filter_map(FlowRecord::completion)));
+    let jct = curves(&|o| seconds(&mut o.jobs.iter().filter_map(|job| job.completion())));
+    let fct = curves(&|o| seconds(&mut o.flows.iter().filter_map(|flow| flow.completion())));
     let mut figures = vec![cdf::figure(jct_quantity(), &jct)];
     if let Some(base) = base {
         let mut increase = curves(&|o| metrics::jct_increase(report.topology, o, &base.outcome));

@@ -114,7 +114,7 @@ fn choose(every: &BTreeMap<FlowId, JobId>) -> BTreeSet<FlowId> {
 /// The flows drawn of one run.
 struct Panel<'a> {
     run: &'a Run,
-    flows: Vec<&'a FlowRecord>,
+    flows: Vec<FlowRecord>,
     end: Time,
 }
 
@@ -179,7 +179,7 @@ fn numbers(topology: &Topology, panels: &[Panel<'_>]) -> Table {
     let mut rows: Vec<_> = panels
         .iter()
         .enumerate()
-        .flat_map(|(n, panel)| panel.flows.iter().map(move |flow| (flow.id, n, *flow, panel)))
+        .flat_map(|(n, panel)| panel.flows.iter().map(move |flow| (flow.id, n, flow, panel)))
         .collect();
     rows.sort_by_key(|(flow, panel, ..)| (*flow, *panel));
     for (_, _, flow, panel) in rows {

@@ -10,10 +10,11 @@ use engine::{Application, Jobs, Several, Streams, World};
 use model::{Job, JobId, Network, NodeId, NodeKind, Terms, Topology};
 use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
+use workload::coflow::{self, Coflows};
 use workload::stream::{Stream, StreamRun};
 use workload::{
     Cdf, Cluster, Datagrams, Draft, Error, Floors, Gather, Incast, ParameterError, Pattern,
-    Poisson, Reduces, Running, Sample, Shuffle, SizeDistribution, Tasks, all_to_all, coflow, load,
+    Poisson, Reduces, Running, Sample, Shuffle, SizeDistribution, Tasks, all_to_all, load,
     permutation, swim,
 };
 
@@ -104,6 +105,7 @@ enum Source {
         /// Their payload.
         total: Bytes,
     },
+    Coflows(Coflows),
     Flows {
         poisson: Poisson,
         hosts: Vec<NodeId>,
@@ -221,7 +223,7 @@ impl Moving {
                 return format!("{jobs} jobs, {tasks} tasks, {}", running.payload());
             }
             Source::Datagrams(datagrams) => return format!("datagrams, {}", datagrams.rate),
-            Source::Jobs { .. } | Source::Flows { .. } => {}
+            Source::Jobs { .. } | Source::Coflows(_) | Source::Flows { .. } => {}
         }
         if let Source::Stream { stream, .. } = &self.source {
             let instances: usize = stream.operators.iter().map(|o| o.hosts.len()).sum();
@@ -247,6 +249,7 @@ impl Moving {
     fn jobs(&self) -> Box<dyn Iterator<Item = Job> + '_> {
         let jobs: Box<dyn Iterator<Item = Job>> = match &self.source {
             Source::Jobs { jobs, .. } => Box::new(jobs.iter().cloned()),
+            Source::Coflows(coflows) => Box::new(coflows.jobs()),
             // `Workload::prepare` has drawn from it, so this can't fail.
             Source::Flows { poisson, hosts, seed } => {
                 Box::new(poisson.flows(hosts, *seed).into_iter().flatten())
@@ -265,6 +268,9 @@ impl Moving {
         match &self.source {
             Source::Jobs { total, .. } => {
                 progress.delivered.get() as f64 / total.get().max(1) as f64
+            }
+            Source::Coflows(coflows) => {
+                progress.delivered.get() as f64 / coflows.size().get().max(1) as f64
             }
             Source::Flows { poisson, .. } => {
                 let duration = poisson.duration.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -378,7 +384,11 @@ impl Part {
                 let halves = hosts.split_at(hosts.len() / 2);
                 let (senders, receivers) = if *split { halves } else { (&hosts[..], &hosts[..]) };
                 let reader = coflow::Reader::open(file)?;
-                coflow::jobs(reader, senders, receivers)?.collect::<Result<_, _>>()?
+                let mut coflows = Coflows::read(reader, senders, receivers)?;
+                if let Some(load) = self.load {
+                    coflows.calibrate(network, load)?;
+                }
+                return Ok(Source::Coflows(coflows));
             }
             Recipe::Incast(incast) => incast.jobs(hosts, seed)?,
             Recipe::Permutation(bytes) => vec![permutation(hosts, *bytes, seed)?],

@@ -160,6 +160,7 @@ pub fn by_hand() -> Outcome {
     let rates = vec![rate(1, 2, 1_980_000), rate(2, 0, 0)];
     // The second and the fourth: of 13 MB 9 didn't arrive.
     let datagrams = vec![FlowId(1), FlowId(3)];
+    let (flows, jobs) = (flows.into(), jobs.into());
     let worlds = Outcome { flows, datagrams, jobs, links, queues, reactions, ..Outcome::default() };
     Outcome { completions, rates, host_queues, end, ..worlds }
 }
@@ -167,10 +168,11 @@ pub fn by_hand() -> Outcome {
 /// The baseline of [`by_hand`]: completion times of 4, 3, 8 and 20 s against 2, 3, 10 and none.
 pub fn by_hand_baseline() -> Outcome {
     let mut outcome = by_hand();
-    for (job, end) in outcome.jobs.iter_mut().zip([4_000, 4_000, 10_000, 23_000]) {
-        job.end = Some(ms(end));
+    for (position, end) in [4_000, 4_000, 10_000, 23_000].into_iter().enumerate() {
+        outcome.jobs.at_mut(position).end = Some(ms(end));
     }
-    for flow in &mut outcome.flows {
+    for position in 0..outcome.flows.len() {
+        let flow = outcome.flows.at_mut(position);
         flow.end = flow.end.or(Some(ms(23_000)));
         flow.limits.clear();
     }

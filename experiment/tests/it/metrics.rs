@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::by_hand::*;
-use engine::{FlowRecord, Outcome, QueueRecord};
+use engine::{FlowRecord, Outcome, QueueRecord, Records};
 use model::{JobClass, NodeId, Topology, build};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
@@ -171,8 +171,8 @@ fn every_metric_by_hand() {
 #[test]
 fn a_pair_is_as_fast_as_its_flows_while_one_of_them_is_under_way() {
     let mut run = by_hand();
-    run.flows[1].src = NodeId(3);
-    run.flows[2].start = ms(1_000);
+    run.flows.at_mut(1).src = NodeId(3);
+    run.flows.at_mut(2).start = ms(1_000);
     let jain = measure(&three_hosts(), &run, None)["pair_rate_jain_ratio"];
     // (1/2 + 1/3)² / (2 · (1/4 + 1/9))
     assert!((jain - 25.0 / 26.0).abs() < 1e-9, "{jain}");
@@ -182,8 +182,8 @@ fn a_pair_is_as_fast_as_its_flows_while_one_of_them_is_under_way() {
 fn a_job_has_gained_100_s_when_it_took_so_much_less() {
     // Of three that completed in both: 2 s against 102, 3 against 103, 10 against 109.999.
     let mut base = by_hand_baseline();
-    for (job, end) in base.jobs.iter_mut().zip([102_000, 104_000, 111_999]) {
-        job.end = Some(ms(end));
+    for (position, end) in [102_000, 104_000, 111_999].into_iter().enumerate() {
+        base.jobs.at_mut(position).end = Some(ms(end));
     }
     let metrics = measure(&three_hosts(), &by_hand(), Some(&base));
     assert_eq!(metrics["jobs_gained_100_s_ratio"], 2.0 / 3.0);
@@ -215,11 +215,11 @@ fn queues_by_place() -> (Topology, Outcome) {
 #[test]
 fn bursts_beside_an_endless_flow() {
     let mut run = by_hand();
-    run.flows = vec![
+    run.flows = Records::from(vec![
         FlowRecord { delivered: Bytes::new(20_000_000), ..flow(0, 0, u64::MAX, 0, None) },
         FlowRecord { timeouts: 2, ..flow(1, 1, 1_000_000, 2_000, Some(3_000)) },
         flow(2, 2, 1_000_000, 3_000, Some(4_000)),
-    ];
+    ]);
     let mb = |count: u64| Bytes::new(count * 1_000_000);
     run.background = vec![(ms(2_000), mb(10)), (ms(3_000), mb(12)), (ms(4_000), mb(13))];
     let metrics = measure(&three_hosts(), &run, None);
@@ -316,8 +316,8 @@ fn without_a_baseline_nothing_is_compared() {
 #[test]
 fn a_job_that_only_we_complete_is_improved_and_one_that_only_the_baseline_completes_is_not() {
     let (mut ours, mut base) = (by_hand(), by_hand_baseline());
-    base.jobs[2].end = None;
-    ours.jobs[2].end = Some(ms(900_000));
+    base.jobs.at_mut(2).end = None;
+    ours.jobs.at_mut(2).end = Some(ms(900_000));
     let metrics = measure(&three_hosts(), &ours, Some(&base));
     assert_eq!(metrics["jobs_improved_ratio"], 0.5);
     assert_eq!(metrics["jct_worst_increase_s"], 0.0);
@@ -325,7 +325,7 @@ fn a_job_that_only_we_complete_is_improved_and_one_that_only_the_baseline_comple
 
 #[test]
 fn flows_that_nobody_recorded_are_not_counted_as_none() {
-    let engine = Outcome { flows: vec![], ..by_hand() };
+    let engine = Outcome { flows: Records::default(), ..by_hand() };
     let metrics = measure(&three_hosts(), &engine, None);
     assert_eq!(metrics.get("jct_mean_s"), Some(&5.0));
     for name in
@@ -338,8 +338,8 @@ fn flows_that_nobody_recorded_are_not_counted_as_none() {
 #[test]
 fn endless_jobs_and_flows_count_as_neither_completed_nor_bytes() {
     let mut outcome = by_hand();
-    outcome.jobs[3].size = Bytes::MAX;
-    outcome.flows[3].size = Bytes::MAX;
+    outcome.jobs.at_mut(3).size = Bytes::MAX;
+    outcome.flows.at_mut(3).size = Bytes::MAX;
     let metrics = measure(&three_hosts(), &outcome, None);
     assert_eq!(metrics["jobs_completed_ratio"], 1.0);
     assert_eq!(metrics["bytes_large_ratio"], 0.6);
@@ -378,8 +378,9 @@ fn a_life_falls_into_stretches() {
 fn a_job_transmits_in_proportion_to_the_lives_of_its_flows() {
     let mut outcome = by_hand();
     // 2 s of 2 s and 5 s of 10 s: 7/12, not the mean of 1 and 1/2.
-    outcome.flows[0].job = outcome.flows[2].job;
-    assert_eq!(transmit::of_jobs(&outcome)[&outcome.flows[2].job], 7.0 / 12.0);
+    let job = outcome.flows.at(2).job;
+    outcome.flows.at_mut(0).job = job;
+    assert_eq!(transmit::of_jobs(&outcome)[&job], 7.0 / 12.0);
     // The mean over jobs counts that job once, the mean over flows each of its flows.
     let metrics = measure(&three_hosts(), &outcome, None);
     let (jobs, flows) = (metrics["jobs_transmit_time_ratio"], metrics["transmit_time_ratio"]);

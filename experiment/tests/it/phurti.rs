@@ -59,8 +59,8 @@ fn transmits(flow: &FlowRecord, now: Time) -> bool {
 fn a_flow_is_slow_exactly_while_a_better_job_transmits_on_its_path() {
     let (network, Run { outcome, .. }) = run();
     let priority = priorities(&outcome);
-    let paths: Vec<Vec<LinkId>> = outcome
-        .flows
+    let flows: Vec<FlowRecord> = outcome.flows.iter().collect();
+    let paths: Vec<Vec<LinkId>> = flows
         .iter()
         .map(|flow| {
             let mut path = Vec::new();
@@ -68,8 +68,7 @@ fn a_flow_is_slow_exactly_while_a_better_job_transmits_on_its_path() {
             path
         })
         .collect();
-    let moments: BTreeSet<Time> = outcome
-        .flows
+    let moments: BTreeSet<Time> = flows
         .iter()
         .flat_map(|flow| {
             let limits = flow.limits.iter().map(|(at, _)| *at);
@@ -78,20 +77,20 @@ fn a_flow_is_slow_exactly_while_a_better_job_transmits_on_its_path() {
         .collect();
     let (mut slow, mut checked) = (0, 0);
     for &now in &moments {
-        let alive: Vec<usize> = (0..outcome.flows.len())
-            .filter(|&f| outcome.flows[f].start <= now && outcome.flows[f].end.unwrap() > now)
+        let alive: Vec<usize> = (0..flows.len())
+            .filter(|&f| flows[f].start <= now && flows[f].end.unwrap() > now)
             .collect();
         let mut best: BTreeMap<LinkId, BTreeSet<(Bytes, JobId)>> = BTreeMap::new();
-        for &f in alive.iter().filter(|&&f| transmits(&outcome.flows[f], now)) {
+        for &f in alive.iter().filter(|&&f| transmits(&flows[f], now)) {
             for link in &paths[f] {
-                best.entry(*link).or_default().insert(priority[&outcome.flows[f].job]);
+                best.entry(*link).or_default().insert(priority[&flows[f].job]);
             }
         }
         for (link, jobs) in &best {
             assert_eq!(jobs.len(), 1, "{now}: jobs transmit together on {link:?}");
         }
         for &f in &alive {
-            let flow = &outcome.flows[f];
+            let flow = &flows[f];
             let blocked = paths[f].iter().any(|link| {
                 best.get(link).is_some_and(|jobs| *jobs.first().unwrap() < priority[&flow.job])
             });

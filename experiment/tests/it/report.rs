@@ -100,8 +100,8 @@ fn everything(topology: &Topology) -> (Vec<Run>, RunResult) {
         run("smsf", invented(topology, 100, [0.7, 0.88, 0.97], 0.15)),
     ];
     let cut = &mut runs[3].outcome;
-    cut.flows[7].end = None;
-    cut.jobs[99].end = None;
+    cut.flows.at_mut(7).end = None;
+    cut.jobs.at_mut(99).end = None;
     let figure = |metric: &str, value, tolerance, source: &str| Published {
         policy: "smsf".into(),
         metric: metric.into(),
@@ -239,8 +239,8 @@ fn a_large_run_gives_a_report_of_bounded_size() {
     let mut outcome = invented(&topology, 20_000, [1.0; 3], 0.5);
     // One flow whose limit changes more often than a plot has pixels.
     let limits = (0..200_000u64).map(|n| (ms(n), (n % 2 == 0).then_some(Rate::from_mbps(1))));
-    outcome.flows[0].limits = limits.collect();
-    outcome.flows[0].end = Some(ms(200_000));
+    let first = outcome.flows.at_mut(0);
+    (first.limits, first.end) = (limits.collect(), Some(ms(200_000)));
     let runs = [run("tcp", outcome.clone()), run("smsf", outcome)];
     let result = RunResult::new(origin(), &topology, &runs, Some("tcp"), &[]);
     let page = render(&report(&topology, &runs, &result));

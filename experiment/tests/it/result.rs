@@ -340,7 +340,7 @@ fn equal_runs_tell_nothing_whatever_was_published() {
     assert_eq!(judged(&equal), [nothing, holds, nothing], "a policy's own value is no comparison");
     // One job that ends otherwise is enough.
     let mut other = equal.clone();
-    other[1].outcome.flows[0].retransmissions += 1;
+    other[1].outcome.flows.at_mut(0).retransmissions += 1;
     assert_eq!(judged(&other), [holds; 3]);
     // One repetition that differs tells something.
     let results = [&equal, &other]

@@ -56,9 +56,9 @@ fn text(value: &str) -> Field {
 fn rows_come_back_as_they_were() {
     let into = Scratch::new("rows");
     let mut smsf = by_hand();
-    smsf.flows[3].size = Bytes::MAX;
-    smsf.jobs[3].size = Bytes::MAX;
-    smsf.jobs[3].class = None;
+    smsf.flows.at_mut(3).size = Bytes::MAX;
+    smsf.jobs.at_mut(3).size = Bytes::MAX;
+    smsf.jobs.at_mut(3).class = None;
     let runs = [run("tcp", by_hand_baseline()), run("smsf", smsf)];
     store::write(&into.0, &origin(), &three_hosts(), &runs).unwrap();
     assert_eq!(into.names(), ["flows.parquet", "jobs.parquet"]);
@@ -67,7 +67,7 @@ fn rows_come_back_as_they_were() {
     let jobs = rows(&into.0.join("jobs.parquet"));
     assert_eq!((flows.len(), jobs.len()), (8, 8));
     for (row, run, n) in (0..8).map(|i| (i, &runs[i / 4], i % 4)) {
-        let (got, flow) = (&flows[row], &run.outcome.flows[n]);
+        let (got, flow) = (&flows[row], run.outcome.flows.at(n));
         let size = if flow.size == Bytes::MAX {
             Field::Null
         } else {
@@ -96,7 +96,7 @@ fn rows_come_back_as_they_were() {
             assert_eq!(field(got, name), &value, "{name} of row {row}");
         }
 
-        let (got, job) = (&jobs[row], &run.outcome.jobs[n]);
+        let (got, job) = (&jobs[row], run.outcome.jobs.at(n));
         assert_eq!(field(got, "class"), &job.class.map_or(Field::Null, |c| text(c.name())));
         assert_eq!(field(got, "arrival_s"), &seconds(job.arrival));
         let jct =

@@ -155,7 +155,8 @@ impl<W: World> Actions<'_, W> {
 
     /// Notes that the job at `position` is complete.
     pub fn end_job(&mut self, position: usize) {
-        self.outcome.jobs[position].end = Some(self.world.now());
+        self.outcome.jobs.at_mut(position).end = Some(self.world.now());
+        self.outcome.jobs.seal(position);
     }
 
     /// Starts a flow of `size` for a job.
@@ -214,8 +215,8 @@ impl<W: World> Actions<'_, W> {
     }
 
     /// The record of a flow.
-    pub fn flow(&self, flow: FlowId) -> &FlowRecord {
-        &self.outcome.flows[flow.index()]
+    pub fn flow(&self, flow: FlowId) -> FlowRecord {
+        self.outcome.flows.at(flow.index())
     }
 
     /// Counts completions of a kind from now on; their position in the results.
@@ -280,13 +281,13 @@ impl<W: Streams> Actions<'_, W> {
     /// Sends a datagram with so much payload.
     pub fn send(&mut self, flow: FlowId, payload: Bytes) {
         self.world.send(flow, payload);
-        self.outcome.flows[flow.index()].size += payload;
+        self.outcome.flows.at_mut(flow.index()).size += payload;
     }
 
     /// Writes `more` to an open connection; no effect on a closed one.
     pub fn write(&mut self, flow: FlowId, more: Bytes) {
         if self.world.write(flow, more) {
-            self.outcome.flows[flow.index()].size += more;
+            self.outcome.flows.at_mut(flow.index()).size += more;
         }
     }
 

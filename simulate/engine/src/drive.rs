@@ -183,15 +183,19 @@ impl<'a, W: World> Driver<'a, W> {
     }
 
     fn ended(&mut self, flow: FlowId, state: &FlowState) -> Result<(), W::Error> {
-        let record = &mut self.outcome.flows[flow.index()];
+        let record = self.outcome.flows.at_mut(flow.index());
         record.end = Some(self.world.now());
         record.limits_set = self.limits.end(flow);
         note(record, state);
         self.progress.ended += 1;
         self.progress.delivered += record.delivered;
         note_background(&self.world, &mut self.outcome);
-        let (application, actions) = application!(self);
-        application.ended(flow, actions)
+        {
+            let (application, actions) = application!(self);
+            application.ended(flow, actions)?;
+        }
+        self.outcome.flows.seal(flow.index());
+        Ok(())
     }
 
     fn act(&mut self) -> Result<(), W::Error> {
@@ -291,7 +295,7 @@ impl<'a, W: World> Driver<'a, W> {
                     return Ok(());
                 };
                 if was_limited != limit.is_some() {
-                    let limits = &mut self.outcome.flows[flow.index()].limits;
+                    let limits = &mut self.outcome.flows.at_mut(flow.index()).limits;
                     if limits.is_empty() {
                         // Most flows are limited once.
                         limits.reserve_exact(1);
@@ -354,7 +358,7 @@ impl<'a, W: World> Driver<'a, W> {
     }
 
     fn finish(mut self) -> Result<Outcome, W::Error> {
-        for record in self.outcome.flows.iter_mut().filter(|record| record.end.is_none()) {
+        for record in self.outcome.flows.open_mut().filter(|record| record.end.is_none()) {
             if let Some(state) = self.world.state(record.id) {
                 note(record, &state);
             }

@@ -6,15 +6,15 @@ use std::iter::Peekable;
 use model::{Declared, Flow, FlowId, Job, TaskId, Terms};
 use units::{Bytes, Span, Time};
 
-use crate::{Actions, Application, World};
+use crate::{Actions, Application, Living, World};
 
 /// Runs jobs and sends their messages to the policy as Phurti, section 5.1, has Hadoop do.
 pub struct Jobs<'a> {
     jobs: Peekable<Box<dyn Iterator<Item = Job> + 'a>>,
     /// Flows of each job that have not ended, by its position in the results.
-    remaining: Vec<usize>,
+    remaining: Living<usize>,
     /// Position of each flow's job in the results.
-    owners: Vec<usize>,
+    owners: Living<usize>,
     /// Flows that begin later than their job; a timer's token is the position.
     waiting: VecDeque<Option<(usize, Flow)>>,
     /// Entries removed from the front of `waiting`.
@@ -27,8 +27,8 @@ impl<'a> Jobs<'a> {
         let jobs: Box<dyn Iterator<Item = Job> + 'a> = Box::new(jobs);
         Self {
             jobs: jobs.peekable(),
-            remaining: Vec::new(),
-            owners: Vec::new(),
+            remaining: Living::default(),
+            owners: Living::default(),
             waiting: VecDeque::new(),
             gone: 0,
         }
@@ -41,10 +41,10 @@ impl<'a> Jobs<'a> {
         actions: &mut Actions<'_, W>,
     ) -> Result<(), W::Error> {
         let (src, dst, size) = (flow.src, flow.dst, flow.size);
-        let id = actions.outcome().jobs[job].id;
+        let id = actions.outcome().jobs.at(job).id;
         let flow = actions.start(id, src, dst, size)?;
         // Other applications have flows too, and jobs.
-        self.owners.resize(flow.index(), usize::MAX);
+        self.owners.skip(flow.index(), usize::MAX);
         self.owners.push(job);
         actions.tell(Declared::FlowRequest { job: id, flow, src, dst, size });
         Ok(())
@@ -61,11 +61,12 @@ impl<W: World> Application<W> for Jobs<'_> {
             return Ok(());
         };
         let position = actions.begin_job(job.id, job.class, job.size());
+        self.remaining.skip(position, 0);
+        self.remaining.push(job.flows.len());
         if job.flows.is_empty() {
+            self.remaining.end(position);
             actions.end_job(position);
         }
-        self.remaining.resize(position, 0);
-        self.remaining.push(job.flows.len());
         if actions.is_controlled() {
             announce(&job, actions);
         }
@@ -95,10 +96,12 @@ impl<W: World> Application<W> for Jobs<'_> {
 
     fn ended(&mut self, flow: FlowId, actions: &mut Actions<'_, W>) -> Result<(), W::Error> {
         let owner = self.owners[flow.index()];
+        self.owners.end(flow.index());
         self.remaining[owner] -= 1;
         let job = actions.flow(flow).job;
         actions.tell(Declared::FlowComplete { job, flow });
         if self.remaining[owner] == 0 {
+            self.remaining.end(owner);
             actions.end_job(owner);
             actions.tell(Declared::JobComplete { job });
         }

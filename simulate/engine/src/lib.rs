@@ -8,11 +8,13 @@ mod completions;
 mod drive;
 mod jobs;
 mod limits;
+mod living;
 mod outcome;
 mod prefetch;
 mod queue;
 pub mod random;
 mod rates;
+mod records;
 mod several;
 mod world;
 
@@ -20,10 +22,12 @@ pub use application::{Actions, Application, Progress, UNNAMED};
 pub use completions::Completions;
 pub use drive::{Monitor, Plan, drive};
 pub use jobs::Jobs;
+pub use living::Living;
 pub use outcome::{
     FlowRecord, HostQueueRecord, JobRecord, LinkRecord, Outcome, QueueRecord, RateRecord,
 };
 pub use prefetch::prefetch;
 pub use queue::{EventQueue, FORESEEN, Slot};
+pub use records::{Record, Records};
 pub use several::Several;
 pub use world::{FlowState, LimitedFlow, Notice, Streams, World};

@@ -2,6 +2,8 @@
 
 use model::FlowId;
 
+use crate::Living;
+
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     /// Limits that were set or lifted.
@@ -10,33 +12,33 @@ struct State {
     has_ended: bool,
 }
 
-/// The state of each flow. Later flows have no limit.
+/// The state of each flow that lives. Later flows have no limit.
 #[derive(Debug, Default)]
-pub(crate) struct Limits(Vec<State>);
+pub(crate) struct Limits(Living<State>);
 
 impl Limits {
-    fn state(&mut self, flow: FlowId) -> &mut State {
-        if self.0.len() <= flow.index() {
-            self.0.resize(flow.index() + 1, State::default());
+    /// `None` of a flow that has ended.
+    fn state(&mut self, flow: FlowId) -> Option<&mut State> {
+        while self.0.count() <= flow.index() {
+            self.0.push(State::default());
         }
-        &mut self.0[flow.index()]
+        self.0.get_mut(flow.index()).filter(|state| !state.has_ended)
     }
 
     /// Notes that the limit of a flow that exists is set or lifted. Whether it was limited before;
     /// `None` if it has ended.
     pub(crate) fn set(&mut self, flow: FlowId, is_limited: bool) -> Option<bool> {
-        let state = self.state(flow);
-        if state.has_ended {
-            return None;
-        }
+        let state = self.state(flow)?;
         state.changes = state.changes.saturating_add(1);
         Some(std::mem::replace(&mut state.is_limited, is_limited))
     }
 
     /// Notes that a flow that exists has ended; how often its limit was set or lifted.
     pub(crate) fn end(&mut self, flow: FlowId) -> u32 {
-        let state = self.state(flow);
+        let Some(state) = self.state(flow) else { return 0 };
         state.has_ended = true;
-        state.changes
+        let changes = state.changes;
+        self.0.end(flow.index());
+        changes
     }
 }

@@ -3,7 +3,7 @@
 use model::{FlowId, JobClass, JobId, LinkId, NodeId};
 use units::{Bytes, Rate, Span, Time};
 
-use crate::Completions;
+use crate::{Completions, Records};
 
 /// Everything measured in one run.
 #[derive(Clone, Debug, Default)]
@@ -11,9 +11,9 @@ pub struct Outcome {
     /// The names of the applications; empty if there is one without a name.
     pub applications: Vec<String>,
     /// One record per flow, by [`FlowId`].
-    pub flows: Vec<FlowRecord>,
+    pub flows: Records<FlowRecord>,
     /// One record per job, by arrival.
-    pub jobs: Vec<JobRecord>,
+    pub jobs: Records<JobRecord>,
     /// One record per directed link, by [`LinkId`].
     pub links: Vec<LinkRecord>,
     /// One record per watched queue.
@@ -75,6 +75,9 @@ pub struct FlowRecord {
     pub limits_set: u32,
 }
 
+// As a flow that lives has it; one that has ended takes less (`records.rs`).
+const _: () = assert!(size_of::<FlowRecord>() <= 96);
+
 impl FlowRecord {
     /// Flow completion time (FCT).
     pub fn completion(&self) -> Option<Span> {
@@ -98,6 +101,8 @@ pub struct JobRecord {
     /// When its last flow ended; `None` when the run ended first.
     pub end: Option<Time>,
 }
+
+const _: () = assert!(size_of::<JobRecord>() <= 48);
 
 impl JobRecord {
     /// Job completion time (JCT).

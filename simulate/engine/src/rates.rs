@@ -7,6 +7,7 @@
 use model::FlowId;
 use units::{Bytes, Rate, Span, Time};
 
+use crate::Records;
 use crate::outcome::{FlowRecord, RateRecord};
 use crate::world::{LimitedFlow, World};
 
@@ -65,14 +66,15 @@ impl Account {
 
 impl Rates {
     /// Samples all flows of `world` that have not ended.
-    pub(crate) fn look<W: World>(&mut self, world: &W, flows: &[FlowRecord]) {
-        let fresh = flows.get(self.known..).unwrap_or_default();
-        self.live.extend(fresh.iter().map(|flow| (flow.id, Account::default())));
+    pub(crate) fn look<W: World>(&mut self, world: &W, flows: &Records<FlowRecord>) {
+        // There are fewer than 2³² flows.
+        let fresh = (self.known..flows.len()).filter_map(|number| u32::try_from(number).ok());
+        self.live.extend(fresh.map(|number| (FlowId(number), Account::default())));
         self.known = flows.len();
         let now = world.now();
         let ended = &mut self.ended;
         self.live.retain_mut(|(flow, account)| {
-            let lives = flows[flow.index()].end.is_none();
+            let lives = !flows.is_final(flow.index());
             if lives {
                 account.look(now, world.limited_flow(*flow));
             } else {

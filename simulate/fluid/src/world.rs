@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use engine::{FlowState, LinkRecord, Notice, Outcome};
+use engine::{FlowState, LinkRecord, Living, Notice, Outcome};
 use model::{FlowId, LinkId, Network, NodeId};
 use units::{Bytes, Rate, Time};
 
@@ -109,9 +109,9 @@ pub struct World {
     now: u64,
     shares: Shares,
     clocks: Clocks,
-    flows: Vec<Flow>,
+    flows: Living<Flow>,
     /// What each is to move.
-    sizes: Vec<Bytes>,
+    sizes: Living<Bytes>,
     /// Flows that are alone.
     alone: Vec<u32>,
     /// When flows that are alone may end. Their entry is the one they have `queued`.
@@ -157,8 +157,8 @@ impl World {
             now: 0,
             shares: Shares::new(links.iter().map(|link| link.spec.capacity)),
             clocks: Clocks::new(links.len()),
-            flows: Vec::new(),
-            sizes: Vec::new(),
+            flows: Living::default(),
+            sizes: Living::default(),
             alone: Vec::new(),
             singles: Ends::default(),
             classes: Vec::new(),
@@ -249,8 +249,7 @@ impl World {
         let class = &mut self.classes[number as usize];
         class.version = class.version.wrapping_add(1);
         while let Some(&Reverse((end, flow))) = class.ends.peek() {
-            let state = &self.flows[flow as usize];
-            if state.class == number && state.end == end {
+            if is_waiting(&self.flows, flow, number, end) {
                 if class.link != NOWHERE {
                     let end = end - class.offset;
                     self.clocks.enter(class.link, end, number, class.version);
@@ -339,10 +338,7 @@ impl World {
             self.free.push(class);
         } else if of.ends.len() as u64 > 2 * flows + 16 {
             let here = &self.flows;
-            of.ends.retain(|Reverse((end, flow))| {
-                let state = &here[*flow as usize];
-                state.class == class && state.end == *end
-            });
+            of.ends.retain(|Reverse((end, flow))| is_waiting(here, *flow, class, *end));
         }
         self.enter(class);
         left.max(0)
@@ -357,8 +353,7 @@ impl World {
     fn recompute(&mut self) {
         self.recomputations += 1;
         for flow in std::mem::take(&mut self.started) {
-            let Flow { class, path, end, .. } = self.flows[flow as usize];
-            if class == NEW {
+            if let Some(&Flow { class: NEW, path, end, .. }) = self.flows.get(flow as usize) {
                 let class = self.class(path, UNLIMITED);
                 self.join(flow, class, end);
             }
@@ -445,8 +440,7 @@ impl World {
         let Class { limit, .. } = self.classes[number as usize];
         let ends = std::mem::take(&mut self.classes[number as usize].ends);
         for Reverse((end, flow)) in ends {
-            let state = &self.flows[flow as usize];
-            if state.class == number && state.end == end {
+            if is_waiting(&self.flows, flow, number, end) {
                 let left = self.leave(flow);
                 self.isolate(flow, left, limit);
             }
@@ -459,7 +453,7 @@ impl World {
         let shared = self.clocks.next(self.now, |class| classes[class as usize].version);
         let flows = &mut self.flows;
         let single = self.singles.first(limit, |queued, number| {
-            let flow = &mut flows[number as usize];
+            let flow = flows.get_mut(number as usize)?;
             if flow.class != ALONE || flow.queued != queued {
                 return None;
             }
@@ -483,10 +477,17 @@ impl World {
         let size = self.sizes[flow as usize];
         self.account(flow, size.get());
         self.leave(flow);
-        self.active -= 1;
+        self.forget(flow);
         self.completions += 1;
         let state = FlowState { sent: size, delivered: size, ..FlowState::default() };
         Some(Notice::Ended(FlowId(flow), state))
+    }
+
+    /// Notes that a flow has ended, which its class has let go.
+    fn forget(&mut self, flow: u32) {
+        self.flows.end(flow as usize);
+        self.sizes.end(flow as usize);
+        self.active -= 1;
     }
 
     /// Notes what a flow delivered over its path.
@@ -555,7 +556,7 @@ impl World {
     pub(crate) fn end_early(&mut self, flow: u32) {
         self.account(flow, self.sizes[flow as usize].get());
         self.leave(flow);
-        self.active -= 1;
+        self.forget(flow);
     }
 }
 
@@ -621,7 +622,7 @@ impl engine::World for World {
         dst: NodeId,
         size: Bytes,
     ) -> Result<FlowId, RunError> {
-        let number = u32::try_from(self.flows.len()).ok().filter(|number| *number < NEW);
+        let number = u32::try_from(self.flows.count()).ok().filter(|number| *number < NEW);
         let flow = number.ok_or(RunError::TooManyFlows)?;
         self.links.clear();
         if !network.path(src, dst, u64::from(flow), &mut self.links) {
@@ -684,7 +685,7 @@ impl engine::World for World {
     fn prioritize(&mut self, _: FlowId, _: u8) {}
 
     fn state(&self, flow: FlowId) -> Option<FlowState> {
-        let (flow, size) = (self.flows.get(flow.index())?, self.sizes[flow.index()]);
+        let (flow, size) = (self.flows.get(flow.index())?, self.sizes.get(flow.index())?);
         let left = match flow.class {
             GONE => return None,
             NEW => flow.end,
@@ -692,7 +693,7 @@ impl engine::World for World {
             class => flow.end - self.service(&self.classes[class as usize]),
         };
         let left = u128::try_from(left).unwrap_or(0).div_ceil(work(1));
-        let served = size - Bytes::new(u64::try_from(left).unwrap_or(u64::MAX));
+        let served = *size - Bytes::new(u64::try_from(left).unwrap_or(u64::MAX));
         Some(FlowState { sent: served, delivered: served, ..FlowState::default() })
     }
 
@@ -711,7 +712,7 @@ impl engine::World for World {
         if let Some(Room { most, used }) = self.room
             && let Some(used) = used().filter(|used| *used > most)
         {
-            let (flows, now) = (self.flows.len(), Time::from_nanos(self.now));
+            let (flows, now) = (self.flows.count(), Time::from_nanos(self.now));
             return Err(RunError::Memory { flows, now, used, most });
         }
         Ok(())
@@ -719,7 +720,7 @@ impl engine::World for World {
 
     fn finish(mut self, outcome: &mut Outcome) -> Result<(), RunError> {
         // There are fewer than 2³² flows.
-        for number in 0..u32::try_from(self.flows.len()).unwrap_or(GONE) {
+        for number in 0..u32::try_from(self.flows.count()).unwrap_or(GONE) {
             if let Some(state) = self.state(FlowId(number)) {
                 self.account(number, state.delivered.get());
             }
@@ -738,6 +739,12 @@ impl engine::World for World {
         outcome.events = self.completions + self.recomputations;
         Ok(())
     }
+}
+
+/// Whether a flow is still in the class, and ends there when it has served so much.
+fn is_waiting(flows: &Living<Flow>, flow: u32, class: u32, end: i128) -> bool {
+    let state = flows.get(flow as usize);
+    state.is_some_and(|state| state.class == class && state.end == end)
 }
 
 /// At most 2¹¹³ by [`work`].

@@ -10,7 +10,7 @@ mod reading;
 mod receiving;
 mod switching;
 
-use engine::{FlowState, LinkRecord, Notice, Outcome};
+use engine::{FlowState, LinkRecord, Living, Notice, Outcome};
 use model::{Buffer, Caps, FlowId, LinkId, Measured, Network, NodeId, NodeKind};
 use policy::Tags;
 use units::{Bytes, Rate, Span, Time};
@@ -49,7 +49,7 @@ pub struct World {
     /// Positions in `flows` that are free.
     free: Vec<u32>,
     /// Where each flow lives, by [`FlowId`]; gone once the network holds nothing of it.
-    places: Vec<u32>,
+    places: Living<u32>,
     /// Frame bytes that entered the network, reached their host, or were dropped on the way.
     injected: u64,
     arrived: u64,
@@ -132,7 +132,7 @@ impl World {
             tagger,
             flows: Vec::new(),
             free: Vec::new(),
-            places: Vec::new(),
+            places: Living::default(),
             injected: 0,
             arrived: 0,
             dropped: 0,
@@ -199,7 +199,7 @@ impl World {
         dst: NodeId,
         size: Bytes,
     ) -> Result<FlowId, RunError> {
-        let number = u32::try_from(self.places.len()).ok().filter(|n| *n < u32::MAX / 4);
+        let number = u32::try_from(self.places.count()).ok().filter(|n| *n < u32::MAX / 4);
         let too_many = || RunError::Transport("a run has at most 2^30 flows".into());
         let id = FlowId(number.ok_or_else(too_many)?);
         let special = |link| self.is_special(link);
@@ -586,6 +586,7 @@ impl World {
         flow.ended |= complete;
         if flow.ended && flow.in_flight == 0 && flow.sender.is_done() {
             self.places[flow.id.index()] = u32::MAX;
+            self.places.end(flow.id.index());
             if let Some(hosts) = &mut self.receivers {
                 receiving::leave(hosts, flow);
             }

@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 
 use engine::random::Stream;
-use engine::{Actions, Application, World};
+use engine::{Actions, Application, Living, World};
 use model::{Declared, FlowId, JobId, NodeId, TaskId};
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -114,7 +114,7 @@ impl Cluster {
             running: 0,
             first: 0,
             timers: Vec::new(),
-            owners: Vec::new(),
+            owners: Living::default(),
         })
     }
 }
@@ -136,7 +136,7 @@ pub struct Running {
     /// What the timer of each token is for.
     timers: Vec<Timer>,
     /// Job and reduce of each flow.
-    owners: Vec<(usize, usize)>,
+    owners: Living<(usize, usize)>,
 }
 
 #[derive(Clone, Debug)]
@@ -309,7 +309,7 @@ impl Running {
             let (src, dst) = (self.hosts[host], self.hosts[state.host]);
             let flow = actions.start(id(self.first, number), src, dst, size)?;
             // Other applications have flows too.
-            self.owners.resize(flow.index(), (usize::MAX, usize::MAX));
+            self.owners.skip(flow.index(), (usize::MAX, usize::MAX));
             self.owners.push((number, reduce));
             state.fetching += 1;
             actions.tell(Declared::FlowRequest {
@@ -413,6 +413,7 @@ impl<W: World> Application<W> for Running {
 
     fn ended(&mut self, flow: FlowId, actions: &mut Actions<'_, W>) -> Result<(), W::Error> {
         let (number, reduce) = self.owners[flow.index()];
+        self.owners.end(flow.index());
         actions.tell(Declared::FlowComplete { job: id(self.first, number), flow });
         let state = &mut self.jobs[number].state.reducing[reduce];
         state.fetching -= 1;

@@ -15,11 +15,11 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use model::{Flow, Job, JobId, NodeId, TaskId, Terms};
+use model::{Flow, Job, JobId, Network, NodeId, TaskId, Terms};
 use units::{Bytes, Span, Time};
 
 use crate::lines::{Line, Lines, shown};
-use crate::{MOST_FLOWS, TraceError, apportion};
+use crate::{MOST_FLOWS, ParameterError, TraceError, apportion, load};
 
 /// Octets in the trace's megabyte.
 pub const MEGABYTE: u64 = 1 << 20;
@@ -99,10 +99,72 @@ const fn task(position: usize) -> TaskId {
 /// A trace with more ports than hosts, at once; the trace's own errors, and more than
 /// [`MOST_FLOWS`] flows in all, as they are met.
 pub fn jobs<'a, R: BufRead + 'a>(
-    mut reader: Reader<R>,
+    reader: Reader<R>,
     senders: &'a [NodeId],
     receivers: &'a [NodeId],
 ) -> Result<impl Iterator<Item = Result<Job, TraceError>> + 'a, TraceError> {
+    let made = made(reader, senders, receivers)?;
+    Ok(made.map(|made| made.map(|(_, job)| job)))
+}
+
+/// The coflows of a trace that make jobs, in memory by their tasks: an hour of them has several hundred
+/// thousand flows. Each becomes a job when that is asked for.
+#[derive(Clone, Debug)]
+pub struct Coflows {
+    coflows: Vec<Coflow>,
+    senders: Vec<NodeId>,
+    receivers: Vec<NodeId>,
+    size: Bytes,
+}
+
+impl Coflows {
+    /// Reads the trace, of which each port is one of `senders` and one of `receivers`, as [`jobs`] does.
+    ///
+    /// # Errors
+    /// Those of [`jobs`].
+    pub fn read<R: BufRead>(
+        reader: Reader<R>,
+        senders: &[NodeId],
+        receivers: &[NodeId],
+    ) -> Result<Self, TraceError> {
+        let (mut coflows, mut size) = (Vec::new(), Bytes::ZERO);
+        for made in made(reader, senders, receivers)? {
+            let (coflow, job) = made?;
+            size += job.size();
+            coflows.push(coflow);
+        }
+        let (senders, receivers) = (senders.to_vec(), receivers.to_vec());
+        Ok(Self { coflows, senders, receivers, size })
+    }
+
+    /// Payload of all jobs.
+    pub const fn size(&self) -> Bytes {
+        self.size
+    }
+
+    /// The jobs by arrival, each made when its turn comes.
+    pub fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
+        let coflows = (0u32..).zip(&self.coflows);
+        coflows.filter_map(move |(id, own)| own.job(JobId(id), &self.senders, &self.receivers))
+    }
+
+    /// Moves their arrivals so that they offer `load` to `network`, as [`load::calibrate`] does.
+    ///
+    /// # Errors
+    /// Those of [`load::calibrate`].
+    pub fn calibrate(&mut self, network: &Network, load: f64) -> Result<(), ParameterError> {
+        let factor = load::factor(network, self.jobs(), load)?;
+        load::stretch(self.coflows.iter_mut().map(|coflow| &mut coflow.arrival), factor);
+        Ok(())
+    }
+}
+
+/// The coflows that make jobs, with these.
+fn made<'a, R: BufRead + 'a>(
+    mut reader: Reader<R>,
+    senders: &'a [NodeId],
+    receivers: &'a [NodeId],
+) -> Result<impl Iterator<Item = Result<(Coflow, Job), TraceError>> + 'a, TraceError> {
     let hosts = senders.len().min(receivers.len());
     if reader.ports() as usize > hosts {
         return Err(TraceError {
@@ -117,11 +179,11 @@ pub fn jobs<'a, R: BufRead + 'a>(
     let (mut id, mut flows) = (0, 0);
     Ok(std::iter::from_fn(move || {
         loop {
-            let job = match reader.next()? {
-                Ok(coflow) => coflow.job(JobId(id), senders, receivers),
+            let coflow = match reader.next()? {
+                Ok(coflow) => coflow,
                 Err(error) => return Some(Err(error)),
             };
-            let Some(job) = job else {
+            let Some(job) = coflow.job(JobId(id), senders, receivers) else {
                 continue;
             };
             id += 1;
@@ -131,7 +193,7 @@ pub fn jobs<'a, R: BufRead + 'a>(
                 let message = format!("up to here it makes over {MOST_FLOWS} flows; shorten it");
                 return Some(Err(reader.lines.fail_here(message)));
             }
-            return Some(Ok(job));
+            return Some(Ok((coflow, job)));
         }
     }))
 }

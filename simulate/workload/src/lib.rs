@@ -2,7 +2,7 @@
 //!
 //! * Readers, exact about bad lines: [`swim`] (Hadoop jobs), [`coflow`] (coflow-benchmark),
 //!   [`cdf`] (flow size distributions).
-//! * Jobs from a trace: [`Sample`] scales a SWIM trace to a small cluster, [`coflow::jobs`] takes
+//! * Jobs from a trace: [`Sample`] scales a SWIM trace to a small cluster, [`coflow::Coflows`] takes
 //!   a coflow trace as it is.
 //! * Generators: [`Shuffle`], [`Poisson`], [`Incast`], [`permutation`], [`all_to_all`].
 //! * [`Gather`]: fan-out requests, an application of its own.
@@ -49,6 +49,6 @@ pub use shuffle::Shuffle;
 pub use size::SizeDistribution;
 pub use tasks::{Draft, Plan, Reduces, Tasks, apportion};
 
-/// Most flows that one workload holds in memory, about a gigabyte. [`Poisson`] flows are drawn one
+/// Most flows that one workload has, which in memory take about a gigabyte. [`Poisson`] flows are drawn one
 /// by one and not bound by it.
 pub const MOST_FLOWS: u64 = 1 << 24;

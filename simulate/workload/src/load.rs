@@ -5,8 +5,10 @@
 //! alone is counted; headers make a link's use larger by their part of a frame. Flows that never
 //! end are left out.
 
-use model::{Job, LinkId, Network};
-use units::{Bytes, Span};
+use std::borrow::Borrow;
+
+use model::{Flow, Job, LinkId, Network};
+use units::{Bytes, Span, Time};
 
 use crate::ParameterError;
 use crate::error::require;
@@ -27,15 +29,21 @@ pub struct Busiest {
 /// Flows take the ECMP paths of `network` by their number, counted from 0 through all jobs in
 /// order. A world numbers flows as they start: if flows of several jobs start interleaved, its
 /// choice among equal paths may differ, with the same distribution.
-pub fn busiest(network: &Network, jobs: &[Job]) -> Option<Busiest> {
+pub fn busiest<J: Borrow<Job>>(
+    network: &Network,
+    jobs: impl IntoIterator<Item = J>,
+) -> Option<Busiest> {
     let links = network.topology().links();
     let mut payload = vec![Bytes::ZERO; links.len()];
     let mut path = Vec::new();
-    for (key, flow) in (0u64..).zip(jobs.iter().flat_map(|job| &job.flows)) {
-        path.clear();
-        if flow.size < Bytes::MAX && network.path(flow.src, flow.dst, key, &mut path) {
-            for link in &path {
-                payload[link.index()] += flow.size;
+    let mut keys = 0u64..;
+    for job in jobs {
+        for (flow, key) in flows(&job).zip(keys.by_ref()) {
+            path.clear();
+            if flow.size < Bytes::MAX && network.path(flow.src, flow.dst, key, &mut path) {
+                for link in &path {
+                    payload[link.index()] += flow.size;
+                }
             }
         }
     }
@@ -49,11 +57,29 @@ pub fn busiest(network: &Network, jobs: &[Job]) -> Option<Busiest> {
     busy.reduce(|most, link| if link.time > most.time { link } else { most })
 }
 
+fn flows<J: Borrow<Job>>(job: &J) -> impl Iterator<Item = &Flow> {
+    let job: &Job = job.borrow();
+    job.flows.iter()
+}
+
 /// The load that `jobs`, in order of arrival, offer to `network`; `None` when nothing crosses it,
 /// or all arrive at once.
-pub fn offered(network: &Network, jobs: &[Job]) -> Option<f64> {
-    let busy = busiest(network, jobs)?.time.as_secs_f64();
-    period(jobs).map(|period| busy / period)
+pub fn offered<J: Borrow<Job>>(
+    network: &Network,
+    jobs: impl IntoIterator<Item = J>,
+) -> Option<f64> {
+    let (mut first, mut last, mut count) = (None, Time::ZERO, 0u64);
+    let counted = jobs.into_iter().inspect(|job| {
+        let job: &Job = job.borrow();
+        first.get_or_insert(job.arrival);
+        last = job.arrival;
+        count += 1;
+    });
+    let busy = busiest(network, counted)?.time.as_secs_f64();
+    let between = last.since(first?);
+    // Of n mean gaps.
+    let period_s = between.as_secs_f64() * count as f64 / (count - 1) as f64;
+    (between > Span::ZERO).then(|| busy / period_s)
 }
 
 /// Moves the arrivals of `jobs`, which are in order of arrival, so that they offer `load`: the
@@ -62,28 +88,34 @@ pub fn offered(network: &Network, jobs: &[Job]) -> Option<f64> {
 /// # Errors
 /// A load that isn't above 0 and at most 1000; jobs that all arrive at once or move nothing.
 pub fn calibrate(network: &Network, jobs: &mut [Job], load: f64) -> Result<(), ParameterError> {
-    require(load > 0.0 && load <= 1000.0, "load", || {
-        format!("{load} is outside the range above 0 and up to 1000")
-    })?;
-    let now = offered(network, jobs);
-    require(now.is_some(), "load", || {
-        "the jobs arrive all at once, or nothing crosses the network; leave the load out".to_owned()
-    })?;
-    let (Some(now), Some(first)) = (now, jobs.first().map(|job| job.arrival)) else {
-        return Ok(());
-    };
-    let factor = now / load;
-    for job in jobs {
-        let gap = job.arrival.since(first).as_secs_f64();
-        job.arrival = first + Span::from_secs_f64(gap * factor);
-    }
+    let factor = factor(network, &*jobs, load)?;
+    stretch(jobs.iter_mut().map(|job| &mut job.arrival), factor);
     Ok(())
 }
 
-/// Seconds of n mean gaps.
-fn period(jobs: &[Job]) -> Option<f64> {
-    let (first, last) = (jobs.first()?, jobs.last()?);
-    let between = last.arrival.since(first.arrival);
-    let gaps = (jobs.len() - 1) as f64;
-    (between > Span::ZERO).then(|| between.as_secs_f64() * jobs.len() as f64 / gaps)
+/// By what every gap is multiplied for `jobs` to offer `load`.
+pub(crate) fn factor<J: Borrow<Job>>(
+    network: &Network,
+    jobs: impl IntoIterator<Item = J>,
+    load: f64,
+) -> Result<f64, ParameterError> {
+    require(load > 0.0 && load <= 1000.0, "load", || {
+        format!("{load} is outside the range above 0 and up to 1000")
+    })?;
+    let now = offered(network, jobs).ok_or_else(|| ParameterError {
+        parameter: "load",
+        message: "the jobs arrive all at once, or nothing crosses the network; leave the load out"
+            .to_owned(),
+    })?;
+    Ok(now / load)
+}
+
+/// Multiplies every gap of `arrivals`, which are in order.
+pub(crate) fn stretch<'a>(arrivals: impl Iterator<Item = &'a mut Time>, factor: f64) {
+    let mut first = None;
+    for arrival in arrivals {
+        let first = *first.get_or_insert(*arrival);
+        let gap = arrival.since(first).as_secs_f64();
+        *arrival = first + Span::from_secs_f64(gap * factor);
+    }
 }

@@ -76,19 +76,24 @@ fn measured(result: &RunResult) -> Vec<Metric> {
 fn run(network: &Network, terms: &BTreeMap<JobId, Terms>, ran: &experiment::Run) -> Run {
     let outcome = &ran.outcome;
     // The largest matter most; an endless one is larger than all.
-    let mut largest: Vec<&FlowRecord> = outcome.flows.iter().collect();
+    let flows = outcome.flows.iter().enumerate();
+    let mut largest: Vec<_> =
+        flows.map(|(place, flow)| (std::cmp::Reverse(flow.size), flow.id, place)).collect();
     if largest.len() > FLOWS {
-        largest.sort_by_key(|flow| (std::cmp::Reverse(flow.size), flow.id));
+        largest.sort_unstable();
         largest.truncate(FLOWS);
     }
+    let largest = largest.into_iter().map(|(.., place)| outcome.flows.at(place));
+    let largest: Vec<FlowRecord> = largest.collect();
     let jobs: BTreeSet<JobId> = largest.iter().map(|flow| flow.job).collect();
-    let known: BTreeMap<JobId, &JobRecord> = outcome.jobs.iter().map(|job| (job.id, job)).collect();
+    let known = outcome.jobs.iter().filter(|job| jobs.contains(&job.id));
+    let known: BTreeMap<JobId, JobRecord> = known.map(|job| (job.id, job)).collect();
     Run {
         policy: ran.policy.clone(),
         end_ns: outcome.end.as_nanos(),
         applications: outcome.applications.clone(),
         more: outcome.flows.len() - largest.len(),
-        flows: largest.into_iter().map(|record| flow(network, record)).collect(),
+        flows: largest.iter().map(|record| flow(network, record)).collect(),
         jobs: jobs
             .into_iter()
             .filter_map(|id| known.get(&id))

@@ -20,8 +20,8 @@ fn a_window_as_large_as_the_flow_takes_one_crossing_and_a_packet_time_each() {
     let (a, b) = (host(&topology, "h0"), host(&topology, "h1"));
     let outcome = outcome(setup(topology, newreno(), vec![job(0, Time::ZERO, a, b, 14_600)]));
     let expected = (PACKET + Span::from_micros(50)) * 2 + PACKET * 9;
-    assert_eq!(outcome.flows[0].completion(), Some(expected));
-    assert_eq!(outcome.flows[0].retransmissions, 0);
+    assert_eq!(outcome.flows.at(0).completion(), Some(expected));
+    assert_eq!(outcome.flows.at(0).retransmissions, 0);
     // 10 data packets and 10 acknowledgements over two links each; the last two acknowledgements
     // need not have arrived when the flow ends, but they are on their way and arrive.
     assert_eq!(outcome.hops, 40);
@@ -38,7 +38,7 @@ fn slow_start_doubles_the_window_each_round_trip() {
     // A round: the packet and its 40-octet acknowledgement (3.2 µs) cross two links each way.
     let one_way = (PACKET + Span::from_millis(10)) * 2;
     let round = one_way + (Span::from_nanos(3_200) + Span::from_millis(10)) * 2;
-    assert_eq!(outcome.flows[0].completion(), Some(round * 3 + one_way + PACKET * 7));
+    assert_eq!(outcome.flows.at(0).completion(), Some(round * 3 + one_way + PACKET * 7));
 }
 
 #[test]
@@ -49,11 +49,11 @@ fn a_long_flow_over_a_loss_free_pipe_runs_at_the_rate_of_the_link() {
     let transport = Transport { receive_window: Bytes::new(100 * 1460), ..newreno() };
     let size = 10_000 * 1460;
     let outcome = outcome(setup(topology, transport, vec![job(0, Time::ZERO, a, b, size)]));
-    assert_eq!(outcome.flows[0].retransmissions, 0);
+    assert_eq!(outcome.flows.at(0).retransmissions, 0);
     // The initial window keeps the pipe full from the start (10 packets last 1.2 ms, the round
     // trip is 0.45 ms), so the closed form of the first test holds for all 10,000 packets.
     let expected = (PACKET + Span::from_micros(50)) * 2 + PACKET * 9_999;
-    assert_eq!(outcome.flows[0].completion(), Some(expected));
+    assert_eq!(outcome.flows.at(0).completion(), Some(expected));
 }
 
 /// A window of 200 packets for a pipe of 29, and 50 places at the host: what finds none is lost, unless the
@@ -72,15 +72,15 @@ fn what_a_host_keeps_small_waits_at_the_sender() {
         (outcome.links[own.index()].peak, outcome)
     };
     let (peak, plain) = run(None);
-    assert!(peak == 50 && plain.flows[0].retransmissions > 0);
+    assert!(peak == 50 && plain.flows.at(0).retransmissions > 0);
     let (peak, small) = run(Some(Bytes::new(10 * 1500)));
-    assert_eq!((peak, small.flows[0].retransmissions), (10, 0));
+    assert_eq!((peak, small.flows.at(0).retransmissions), (10, 0));
     // The host's link is never idle.
     let expected = (PACKET + Span::from_micros(50)) * 2 + PACKET * 9_999;
-    assert_eq!(small.flows[0].completion(), Some(expected));
+    assert_eq!(small.flows.at(0).completion(), Some(expected));
     // One that is less than a packet holds a packet.
     let (peak, least) = run(Some(Bytes::new(1)));
-    assert_eq!((peak, least.flows[0].completion()), (1, Some(expected)));
+    assert_eq!((peak, least.flows.at(0).completion()), (1, Some(expected)));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_window_below_the_pipe_gives_window_over_round_trip() {
     let size = 4_000 * 1460;
     let outcome = outcome(setup(topology, transport, vec![job(0, Time::ZERO, a, b, size)]));
     let round = (PACKET + Span::from_nanos(3_200) + Span::from_millis(20)) * 2;
-    let got = outcome.flows[0].completion().unwrap().as_secs_f64();
+    let got = outcome.flows.at(0).completion().unwrap().as_secs_f64();
     let expected = (round * 1_000).as_secs_f64();
     assert!((got / expected - 1.0).abs() < 0.001, "{got} s instead of {expected} s");
 }
@@ -113,7 +113,7 @@ fn a_lost_window_costs_one_retransmission_timeout() {
     let blocker = job(0, Time::ZERO, a, receiver, 20 * 1460);
     let lost = job(1, Time::from_nanos(5_000), b, receiver, 1460);
     let outcome = outcome(setup(topology, transport, vec![blocker, lost]));
-    let (blocker, lost) = (&outcome.flows[0], &outcome.flows[1]);
+    let (blocker, lost) = (outcome.flows.at(0), outcome.flows.at(1));
     assert_eq!((blocker.timeouts, blocker.retransmissions), (0, 0));
     assert_eq!((lost.timeouts, lost.retransmissions), (1, 1));
     // Then the queue is empty: 120 ns + 50 µs up, 120 µs + 50 µs down.
@@ -137,9 +137,9 @@ fn timeouts_back_off_exponentially() {
     let outcome = outcome(setup);
     // With a window of one or two packets the blocker leaves gaps, so the packet gets through at
     // some attempt; what is checked is that attempts come at 100, 300, 700, 1500 ms.
-    let lost = &outcome.flows[1];
+    let lost = outcome.flows.at(1);
     let attempts = [0u64, 100, 300, 700, 1_500];
-    let sent = outcome.flows[1].timeouts as usize;
+    let sent = outcome.flows.at(1).timeouts as usize;
     let latest = Span::from_millis(attempts[sent]);
     if let Some(completion) = lost.completion() {
         assert!(completion >= latest && completion <= latest + Span::from_millis(1));
@@ -164,9 +164,9 @@ fn a_paced_flow_sends_at_its_pace_exactly() {
         // counts frame bytes: 1500 octets each.
         let spacing = Rate::from_mbps(mbps).time_for(Bytes::new(1500));
         let expected = (spacing * 10_000).as_secs_f64();
-        let got = outcome.flows[0].completion().unwrap().as_secs_f64();
+        let got = outcome.flows.at(0).completion().unwrap().as_secs_f64();
         assert!((got / expected - 1.0).abs() < 0.002, "{mbps} Mbit/s: {got} s, not {expected} s");
-        assert_eq!(outcome.flows[0].retransmissions, 0);
+        assert_eq!(outcome.flows.at(0).retransmissions, 0);
     }
 }
 
@@ -178,10 +178,10 @@ fn a_datagram_flow_is_sent_at_once_and_counts_its_losses() {
     let jobs = vec![job(0, Time::ZERO, a, receiver, 100 * 1460)];
     let outcome = outcome(setup(topology, transport, jobs));
     // 100 packets arrive within 12 µs, before the first of 120 µs has left: 30 find room.
-    assert_eq!(outcome.flows[0].delivered, Bytes::new(30 * 1460));
+    assert_eq!(outcome.flows.at(0).delivered, Bytes::new(30 * 1460));
     assert_eq!(outcome.links.iter().map(|link| link.dropped).sum::<u64>(), 70);
     let first = Span::from_nanos(120) + PACKET + Span::from_micros(100);
-    assert_eq!(outcome.flows[0].completion(), Some(first + PACKET * 29));
+    assert_eq!(outcome.flows.at(0).completion(), Some(first + PACKET * 29));
 }
 
 #[test]
@@ -230,10 +230,10 @@ fn newreno_with_a_buffer_of_one_pipe_keeps_the_link_busy() {
     let mut setup = setup(topology, transport, vec![job(0, Time::ZERO, a, receiver, 1 << 32)]);
     setup.until = Time::ZERO + Span::from_secs(60);
     let outcome = outcome(setup);
-    let goodput = outcome.flows[0].delivered.get() as f64 * 8.0 / 60.0;
+    let goodput = outcome.flows.at(0).delivered.get() as f64 * 8.0 / 60.0;
     let possible = 100e6 * 1460.0 / 1500.0;
     assert!(goodput > 0.97 * possible, "goodput {goodput} of {possible}");
-    assert!(outcome.flows[0].retransmissions > 0, "the sawtooth never reached the buffer's end");
+    assert!(outcome.flows.at(0).retransmissions > 0, "the sawtooth never reached the buffer's end");
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn under(name: &str, transport: Transport, jobs: Vec<Job>, delay: Span) -> Outco
 }
 
 fn completion(outcome: &Outcome, flow: usize) -> Span {
-    outcome.flows[flow].completion().unwrap()
+    outcome.flows.at(flow).completion().unwrap()
 }
 
 /// Ten packets from leaf to leaf: ten slots, then 6 µs on each of the two links of 2 Gbit/s, 12 µs
@@ -232,7 +232,7 @@ fn held_packets_wait() {
     let jobs = vec![job(0, Time::ZERO, a, b, 7 * FULL)];
     let waiting = outcome(Setup { monitors, until, ..setup(network(), held(), jobs) });
     assert_eq!(waiting.queues[0].packets, [7; 10]);
-    assert_eq!(waiting.flows[0].end, None);
+    assert_eq!(waiting.flows.at(0).end, None);
     let tcp = Transport { held: true, ..Transport::default() };
     assert!(tcp.check().unwrap_err().contains("datagram"));
     let wide = Transport { lengths: Lengths::Web, header: 40, ..held() };

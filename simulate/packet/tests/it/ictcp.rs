@@ -43,7 +43,7 @@ fn a_flow_alone_gets_what_may_be_promised() {
     let (a, b) = (host(&topology, "h0"), host(&topology, "h1"));
     let jobs = vec![job(0, Time::ZERO, a, b, 50_000_000)];
     let run = outcome(setup(topology, transport(true), jobs));
-    let goodput = 50_000_000.0 * 8.0 / run.flows[0].completion().unwrap().as_secs_f64();
+    let goodput = 50_000_000.0 * 8.0 / run.flows.at(0).completion().unwrap().as_secs_f64();
     assert!((0.7e9..0.98e9).contains(&goodput), "{goodput}");
-    assert_eq!(run.flows[0].retransmissions, 0);
+    assert_eq!(run.flows.at(0).retransmissions, 0);
 }

@@ -48,7 +48,7 @@ fn a_flow_starts_when_its_rate_has_come() {
         let policy = Some(policy);
         let control_delay = Span::from_millis(1);
         let setup = setup(topology.clone(), Transport::default(), jobs);
-        outcome(Setup { policy, control_delay, ..setup }).flows[0].completion().unwrap()
+        outcome(Setup { policy, control_delay, ..setup }).flows.at(0).completion().unwrap()
     };
     // A packet of 1500 octets takes 120 us on each link, and its pace lets it go within as long.
     let (free, paced) = (end("tcp"), end("fair"));

@@ -20,7 +20,7 @@ fn flow(transport: Transport, buffer: u32, segments: u64) -> Outcome {
 
 /// Completion in round trips.
 fn rounds(outcome: &Outcome) -> f64 {
-    outcome.flows[0].completion().unwrap().as_secs_f64() / ROUND.as_secs_f64()
+    outcome.flows.at(0).completion().unwrap().as_secs_f64() / ROUND.as_secs_f64()
 }
 
 /// A window of 20 segments that can't grow.
@@ -41,7 +41,7 @@ fn newreno_repairs_one_loss_a_round_trip_and_sack_all_in_one() {
     for lost in 1..=4u32 {
         for sack in [false, true] {
             let outcome = flow(window_of_20(sack), 20 - lost, u64::from(40 - lost));
-            let flow = &outcome.flows[0];
+            let flow = outcome.flows.at(0);
             assert_eq!((flow.timeouts, flow.retransmissions), (0, lost), "sack {sack}");
             let expected = if sack { 2.5 } else { 2.5 + f64::from(lost - 1) };
             let got = rounds(&outcome);
@@ -58,13 +58,13 @@ fn limited_transmit_makes_up_the_missing_duplicates() {
     let transport =
         Transport { sack: false, initial_window: 2, min_rto: ROUND * 20, ..Transport::default() };
     let outcome = flow(transport, 1, 6);
-    assert_eq!((outcome.flows[0].timeouts, outcome.flows[0].retransmissions), (0, 2));
+    assert_eq!((outcome.flows.at(0).timeouts, outcome.flows.at(0).retransmissions), (0, 2));
     let got = rounds(&outcome);
     assert!((5.5..5.6).contains(&got), "{got} round trips");
     // Without, the duplicate for 2 releases nothing: the timer runs out and 1 is sent again. Its
     // acknowledgement releases 3 and 4, 4 is lost, and 5 brings one duplicate again.
     let outcome = flow(Transport { limited_transmit: false, ..transport }, 1, 6);
-    assert_eq!(outcome.flows[0].timeouts, 2);
+    assert_eq!(outcome.flows.at(0).timeouts, 2);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn the_first_timeouts_follow_from_two_samples() {
     let transport =
         Transport { initial_window: 2, min_rto: Span::from_millis(1), ..Transport::default() };
     let outcome = flow(transport, 1, 2);
-    assert_eq!((outcome.flows[0].timeouts, outcome.flows[0].retransmissions), (1, 1));
+    assert_eq!((outcome.flows.at(0).timeouts, outcome.flows.at(0).retransmissions), (1, 1));
     let got = rounds(&outcome);
     assert!((4.0..4.06).contains(&got), "{got} round trips");
 }
@@ -89,8 +89,8 @@ fn a_lone_segment_is_acknowledged_when_the_delay_is_over() {
     let delayed = flow(transport, 100, 3);
     let at_once = flow(Transport { delayed_ack: None, ..transport }, 100, 3);
     assert_eq!(
-        delayed.flows[0].completion().unwrap(),
-        at_once.flows[0].completion().unwrap() + delay
+        delayed.flows.at(0).completion().unwrap(),
+        at_once.flows.at(0).completion().unwrap() + delay
     );
 }
 
@@ -122,11 +122,11 @@ fn a_probe_repairs_the_lost_end_of_a_flow_in_three_and_a_half_round_trips_more()
     // which arrives half a round trip later. Without, that is the timer's, of 50 round trips.
     let by_time = Transport { rack: true, tail_loss_probe: true, ..window_of_20(true) };
     let outcome = flow(by_time, 18, 20);
-    assert_eq!((outcome.flows[0].timeouts, outcome.flows[0].retransmissions), (0, 2));
+    assert_eq!((outcome.flows.at(0).timeouts, outcome.flows.at(0).retransmissions), (0, 2));
     let got = rounds(&outcome);
     assert!((4.5..4.9).contains(&got), "{got} round trips");
     let outcome = flow(Transport { tail_loss_probe: false, ..by_time }, 18, 20);
-    assert_eq!(outcome.flows[0].timeouts, 1);
+    assert_eq!(outcome.flows.at(0).timeouts, 1);
     assert!(rounds(&outcome) > 50.0);
 }
 

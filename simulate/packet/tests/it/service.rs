@@ -25,7 +25,7 @@ fn metered(mbps: u64, sent_mbps: u64, burst: u64) -> f64 {
     setup.enforcement = Enforcement::Meter { burst: Bytes::new(burst) };
     let outcome = outcome(setup);
     let seconds = Rate::from_mbps(sent_mbps).time_for(Bytes::new(10_000 * 1500)).as_secs_f64();
-    outcome.flows[0].delivered.get() as f64 / 1460.0 * 1500.0 * 8.0 / seconds / 1e6
+    outcome.flows.at(0).delivered.get() as f64 / 1460.0 * 1500.0 * 8.0 / seconds / 1e6
 }
 
 #[test]
@@ -55,10 +55,10 @@ fn a_meter_drops_where_pacing_does_not() {
     };
     let paced = run(Enforcement::Pacing);
     let metered = run(Enforcement::Meter { burst: Bytes::new(12_500) });
-    assert_eq!(paced.flows[0].retransmissions, 0);
-    assert!(metered.flows[0].retransmissions > 0);
+    assert_eq!(paced.flows.at(0).retransmissions, 0);
+    assert!(metered.flows.at(0).retransmissions > 0);
     assert!(metered.links.iter().map(|link| link.metered).sum::<u64>() > 0);
-    assert!(metered.flows[0].completion() > paced.flows[0].completion());
+    assert!(metered.flows.at(0).completion() > paced.flows.at(0).completion());
 }
 
 /// Two hosts send 20 datagrams each to a third over its one link.
@@ -87,7 +87,7 @@ fn strict_priority_serves_the_higher_first() {
         out.push(Directive::Prioritize { flow, priority });
     });
     let outcome = outcome(two_senders(Discipline::StrictPriority, Some(Box::new(policy))));
-    let (low, high) = (&outcome.flows[0], &outcome.flows[1]);
+    let (low, high) = (outcome.flows.at(0), outcome.flows.at(1));
     // One packet may be in transmission when the first of the urgent ones arrives.
     assert!(high.completion().unwrap() <= after(21));
     assert_eq!(low.completion(), Some(after(40)));
@@ -107,7 +107,7 @@ fn turns_share_the_port_packet_by_packet() {
             job(1, later, h("h1"), receiver, 5 * 1460),
         ];
         setup.application = Box::new(Jobs::new(jobs.into_iter()));
-        let second = outcome(setup).flows[1].end.unwrap().since(Time::ZERO);
+        let second = outcome(setup).flows.at(1).end.unwrap().since(Time::ZERO);
         match discipline {
             // It gets every other turn: its 5 packets are through among the first 11.
             Discipline::PerFlow => assert!(second <= after(11), "{second}"),
@@ -131,7 +131,7 @@ fn messages_take_the_control_delay_each_way() {
     })));
     setup.control_delay = Span::from_micros(300);
     let outcome = outcome(setup);
-    let obeyed: Vec<Time> = outcome.flows[0].limits.iter().map(|(time, _)| *time).collect();
+    let obeyed: Vec<Time> = outcome.flows.at(0).limits.iter().map(|(time, _)| *time).collect();
     assert_eq!(*heard.borrow(), [Time::from_nanos(300_007)]);
     assert_eq!(obeyed, [Time::from_nanos(600_007)]);
 }
@@ -174,9 +174,9 @@ fn a_flow_that_takes_turns_cannot_fill_the_room_of_another() {
         outcome(setup)
     };
     let turns = run(Discipline::PerFlow);
-    assert_eq!(turns.flows[1].delivered, Bytes::new(5 * 1460));
-    assert_eq!(turns.flows[0].delivered, Bytes::new(35 * 1460));
+    assert_eq!(turns.flows.at(1).delivered, Bytes::new(5 * 1460));
+    assert_eq!(turns.flows.at(0).delivered, Bytes::new(35 * 1460));
     assert_eq!(turns.links.iter().map(|link| link.dropped).sum::<u64>(), 65);
     let order = run(Discipline::Fifo);
-    assert_eq!(order.flows[1].delivered, Bytes::ZERO);
+    assert_eq!(order.flows.at(1).delivered, Bytes::ZERO);
 }

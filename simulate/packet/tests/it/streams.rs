@@ -78,8 +78,8 @@ fn what_is_written_arrives_and_is_told() {
     for job in &outcome.jobs {
         assert_eq!(job.completion(), Some(transit));
     }
-    let flow = &outcome.flows[0];
+    let flow = outcome.flows.at(0);
     assert_eq!(flow.delivered, Bytes::new(5 * 1460));
     assert_eq!(flow.size, flow.delivered);
-    assert_eq!(flow.end, outcome.jobs[4].end);
+    assert_eq!(flow.end, outcome.jobs.at(4).end);
 }

@@ -82,8 +82,8 @@ fn downlink() -> LinkId {
 
 #[test]
 fn a_handshake_takes_a_round_trip_of_headers() {
-    let plain = outcome(flow_of(pair(), Transport::default(), 1)).flows[0].completion().unwrap();
-    let opened = outcome(flow_of(pair(), transport(), 1)).flows[0].completion().unwrap();
+    let plain = outcome(flow_of(pair(), Transport::default(), 1)).flows.at(0).completion().unwrap();
+    let opened = outcome(flow_of(pair(), transport(), 1)).flows.at(0).completion().unwrap();
     assert_eq!(plain, Span::from_nanos(2 * (100_000 + 12_000)));
     // Four times 100 µs and 0.32 µs.
     assert_eq!(opened, plain + Span::from_nanos(401_280));
@@ -144,7 +144,7 @@ fn switches_report_what_handshakes_took() {
             _ => None,
         })
         .collect();
-    let late = |flow: &FlowId| outcome.flows[flow.index()].timeouts > 0;
+    let late = |flow: &FlowId| outcome.flows.at(flow.index()).timeouts > 0;
     assert_eq!(timed.len(), 5);
     for (place, (at, flows)) in (1..).zip(&timed) {
         let [(flow, took)] = flows[..] else { panic!("{flows:?}") };
@@ -167,7 +167,7 @@ fn a_syn_that_is_held_waits_for_the_answer() {
         let (outcome, heard) = watched(setup, watch, |_, _| {});
         let opened = heard.iter().filter(|(_, m)| matches!(m, Measured::Opened { .. }));
         assert_eq!(opened.count(), 1);
-        outcome.flows[0].completion().unwrap()
+        outcome.flows.at(0).completion().unwrap()
     };
     assert_eq!(completion(true), completion(false) + Span::from_micros(71));
 }
@@ -199,10 +199,10 @@ fn a_syn_that_comes_again_takes_the_place_of_the_one_that_waits() {
     let watch = Watch { holds_syns: true, ..Watch::default() };
     let (outcome, heard) = watched(setup, watch, |_, _| {});
     let opened = heard.iter().filter(|(_, m)| matches!(m, Measured::Opened { .. }));
-    assert_eq!((opened.count(), outcome.flows[0].timeouts), (2, 1));
+    assert_eq!((opened.count(), outcome.flows.at(0).timeouts), (2, 1));
     // Both ways of the control channel, that of headers there and back, and the segment.
     let took = Span::from_nanos(1_200_000_000 + 401_280 + 224_000);
-    assert_eq!(outcome.flows[0].completion(), Some(took));
+    assert_eq!(outcome.flows.at(0).completion(), Some(took));
 }
 
 /// A cap with the published floor; one below a segment is meant so.
@@ -229,10 +229,10 @@ fn a_window_written_by_the_switch_gives_window_over_round_trip() {
     // From the SYN-ACK on: k segments a round trip; the last round trip ends with the delivery.
     for window in [1_u64, 2, 5] {
         let outcome = capped(100 * window, window * MSS + 700, transport());
-        let took = outcome.flows[0].completion().unwrap().as_nanos();
+        let took = outcome.flows.at(0).completion().unwrap().as_nanos();
         let rounds = 99 * ROUND.as_nanos() + 401_280 + 212_000 + 12_000 * window;
         assert!(took.abs_diff(rounds) < 12_000 * window, "{window}: {took} instead of {rounds}");
-        assert_eq!((outcome.flows[0].timeouts, outcome.flows[0].retransmissions), (0, 0));
+        assert_eq!((outcome.flows.at(0).timeouts, outcome.flows.at(0).retransmissions), (0, 0));
     }
 }
 
@@ -240,10 +240,10 @@ fn a_window_written_by_the_switch_gives_window_over_round_trip() {
 fn one_segment_survives_the_scale() {
     // 4 MiB ask for a scale of 7: eleven units of 128 octets would be less than a segment.
     assert_eq!(transport().window_scale(), 7);
-    let exact = capped(50, MSS, transport()).flows[0].completion().unwrap();
+    let exact = capped(50, MSS, transport()).flows.at(0).completion().unwrap();
     let small = Transport { receive_window: Bytes::new(60_000), ..transport() };
     assert_eq!(small.window_scale(), 0);
-    assert_eq!(capped(50, MSS, small).flows[0].completion(), Some(exact));
+    assert_eq!(capped(50, MSS, small).flows.at(0).completion(), Some(exact));
 }
 
 #[test]
@@ -251,10 +251,10 @@ fn a_window_below_a_segment_lets_pieces_go_at_persist_timeouts() {
     // 1000 octets ask for pieces of 7 · 128 = 896 (but 1000 by the SYN-ACK, without scale), each
     // after the least timeout of 200 ms.
     let outcome = capped(2, 1000, transport());
-    let took = outcome.flows[0].completion().unwrap().as_secs_f64();
+    let took = outcome.flows.at(0).completion().unwrap().as_secs_f64();
     // 2920 octets: 1000, 896, 896, 128, the last as soon as it fits.
     assert!((0.6..0.61).contains(&took), "{took}");
-    let flow = &outcome.flows[0];
+    let flow = outcome.flows.at(0);
     assert_eq!((flow.timeouts, flow.retransmissions), (0, 0));
 }
 
@@ -264,9 +264,9 @@ fn no_cap_closes_a_window() {
     // An octet by the SYN-ACK, without scale, and eleven pieces of 128, each after the least timeout of 200 ms; the last
     // 51 go as soon as they fit.
     let outcome = capped(1, 0, transport());
-    let took = outcome.flows[0].completion().unwrap().as_secs_f64();
+    let took = outcome.flows.at(0).completion().unwrap().as_secs_f64();
     assert!((2.4..2.42).contains(&took), "{took}");
-    let flow = &outcome.flows[0];
+    let flow = outcome.flows.at(0);
     assert_eq!((flow.timeouts, flow.retransmissions), (0, 0));
 }
 
@@ -291,9 +291,9 @@ fn a_flow_goes_on_once_its_cap_is_lifted() {
         }
     });
     // Pieces 0.2, 0.4 and 0.6 s after the handshake; the answer to the last has a window.
-    let took = outcome.flows[0].completion().unwrap().as_secs_f64();
+    let took = outcome.flows.at(0).completion().unwrap().as_secs_f64();
     assert!((0.6..0.61).contains(&took), "{took}");
-    assert_eq!(outcome.flows[0].timeouts, 0);
+    assert_eq!(outcome.flows.at(0).timeouts, 0);
 }
 
 #[test]
@@ -364,7 +364,7 @@ fn a_port_tells_its_congestion_and_its_recovery() {
     // Full packets, but one SYN at most.
     assert!((29 * 1500..=30 * 1500).contains(&messages[0].2), "{messages:?}");
     assert!((59 * 1500..=60 * 1500).contains(&messages[1].2), "{messages:?}");
-    let end = outcome.flows[0].end.unwrap();
+    let end = outcome.flows.at(0).end.unwrap();
     let recovered = messages[2].0.since(end);
     assert!(recovered > Span::from_millis(95) && recovered < Span::from_millis(205));
     // Each way 30 µs, and 5 µs for the controller.

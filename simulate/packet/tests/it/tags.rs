@@ -315,7 +315,7 @@ fn what_is_written_to_a_stream_is_granted() {
     for (flow, packets) in outcome.flows.iter().zip([230, 30]) {
         assert_eq!((flow.delivered, flow.timeouts), (Bytes::new(packets * SEGMENT), 0));
     }
-    let last = outcome.flows[0].end.unwrap();
+    let last = outcome.flows.at(0).end.unwrap();
     assert!(last <= Time::ZERO + after(260) + SLACK, "{last}: the receiver's link never rests");
 }
 

@@ -41,7 +41,7 @@ fn plan(datagrams: Datagrams) -> Setup<'static> {
 }
 
 fn lost(outcome: &Outcome) -> u64 {
-    let flow = &outcome.flows[outcome.datagrams[0].index()];
+    let flow = outcome.flows.at(outcome.datagrams[0].index());
     (flow.size - flow.delivered).get() / 1460
 }
 
@@ -49,7 +49,7 @@ fn lost(outcome: &Outcome) -> u64 {
 #[test]
 fn they_go_at_their_rate_and_none_is_lost_where_there_is_room() {
     let run = outcome(plan(datagrams(2920)));
-    assert_eq!(run.flows[0].size, Bytes::new(500 * 1460));
+    assert_eq!(run.flows.at(0).size, Bytes::new(500 * 1460));
     assert_eq!(lost(&run), 0);
     let used = run.links.iter().filter(|link| link.packets > 0);
     let used: Vec<_> = used.map(|link| (link.packets, link.bytes.get())).collect();
@@ -60,10 +60,10 @@ fn they_go_at_their_rate_and_none_is_lost_where_there_is_room() {
 #[test]
 fn what_finds_no_room_is_lost_and_not_sent_again() {
     let run = outcome(plan(datagrams(19_467)));
-    let sent = run.flows[0].size.get() / 1460;
+    let sent = run.flows.at(0).size.get() / 1460;
     assert_eq!(sent, 3334);
     assert!(lost(&run).abs_diff(sent - 1667 - 10) <= 1, "{}", lost(&run));
-    assert_eq!(run.flows[0].retransmissions, 0);
+    assert_eq!(run.flows.at(0).retransmissions, 0);
 }
 
 /// What ports had sent, and when the policy heard it.

@@ -1,10 +1,10 @@
 //! What the readers make of good traces, small ones and the published ones.
 
-use model::NodeId;
+use model::{Buffer, Job, Network, NodeId};
 use proptest::prelude::*;
 use units::{Bytes, Span, Time};
 use watermaster_workload::cdf::Between;
-use watermaster_workload::{Cdf, coflow, swim};
+use watermaster_workload::{Cdf, coflow, load, swim};
 
 #[test]
 fn a_swim_line() {
@@ -37,6 +37,25 @@ fn a_coflow_line() {
     let flows = jobs[0].flows.iter();
     let flows: Vec<_> = flows.map(|f| (f.src.0, f.dst.0, f.size.get())).collect();
     assert_eq!(flows, [(10, 11, 786_432), (13, 11, 786_432), (13, 12, 1)]);
+}
+
+/// What is kept of coflows, their tasks, makes the jobs of the trace, also when these are stretched to a load.
+#[test]
+fn coflows_that_are_kept_by_their_tasks() {
+    let text = "4 4\n1 0 2 0 3 3 1:1.5 2:0.5 3:2\n2 10 1 1 1 1:1\n3 40 1 2 1 0:3\n4 50 1 1 1 0:1\n";
+    let link = testing::network::link(100, 0, Buffer::Packets(100));
+    let network = Network::new(testing::network::hosts(4, link));
+    let hosts: Vec<NodeId> = network.topology().hosts().collect();
+    let open = || coflow::Reader::new(text.as_bytes(), "t").expect("line 1");
+    let jobs: Result<Vec<_>, _> = coflow::jobs(open(), &hosts, &hosts).expect("hosts").collect();
+    let mut jobs = jobs.expect("good lines");
+    let mut kept = coflow::Coflows::read(open(), &hosts, &hosts).expect("good lines");
+    assert_eq!((jobs.len(), kept.size()), (3, jobs.iter().map(Job::size).sum::<Bytes>()));
+    for _ in 0..2 {
+        assert_eq!(kept.jobs().collect::<Vec<_>>(), jobs);
+        load::calibrate(&network, &mut jobs, 0.6).expect("possible");
+        kept.calibrate(&network, 0.6).expect("possible");
+    }
 }
 
 /// A coflow within one port makes no job, and jobs are numbered without it.
