@@ -1,7 +1,7 @@
 //! The same with an OpenFlow switch instead of an agent beside it: it copies SYN and FIN, counts, tells of its queue and
 //! of its ports, caps windows, and holds rates by meters.
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -10,17 +10,14 @@ use control::Output;
 use control::record::Record;
 use model::{Declared, Directive, FlowId, LinkId, Measured, Observation, Severity};
 use openflow::sdtcp::Notice;
-use openflow::switch::Output as Answers;
 use openflow::{
-    Action, Config, Instruction, Message, MeterCommand, Port, PortNo, Request, Side, TableId,
-    tcp_flags,
+    Action, Instruction, Message, MeterCommand, Port, PortNo, Request, TableId, tcp_flags,
 };
 use policy::Descriptor;
 use protocol::Connection;
 use serde_json::Value;
-use testing::openflow::{Connected, port, switch};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use testing::openflow::port;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use units::Bytes;
 use wire::client::{Address, connect};
 
@@ -29,81 +26,17 @@ use super::{
     replayed,
 };
 use crate::daemon::{Agent, Daemon, PATIENCE, config};
+use crate::switch::{End, Event, play, segment};
 
 /// Where the hosts are at the switch; the queue before the last one fills.
 const PORTS: [u32; 3] = [1, 2, 3];
 const FULL: u32 = 3;
 
-/// What the switch meets.
-enum Event {
-    Frame(u32, Vec<u8>),
-    Notice(Notice),
-    Port(Port),
-}
-
-/// The model at the end of a real connection, until that ends. `asked`: how often it was asked what it has counted.
-async fn play(
-    mut stream: Box<dyn wire::Stream>,
-    mut events: UnboundedReceiver<Event>,
-    asked: Arc<AtomicU64>,
-) -> std::io::Result<()> {
-    let clock = wire::clock::Clock::start();
-    let model = switch(0xaa, 254, FULL);
-    let mut end = Connected::new(model, Config::new(Side::Switch), clock.now());
-    let mut chunk = [0; 4096];
-    loop {
-        stream.write_all(&end.sent()).await?;
-        end.output.frames.clear();
-        tokio::select! {
-            read = stream.read(&mut chunk) => {
-                let read = read?;
-                if read == 0 {
-                    return Ok(());
-                }
-                end.receive(clock.now(), &chunk[..read], |message| {
-                    // What earlier controllers left is asked for in all tables.
-                    let counts = matches!(message, Message::MultipartRequest {
-                        body: Request::Flow(select), ..
-                    } if select.table == TableId(0));
-                    asked.fetch_add(u64::from(counts), Ordering::Relaxed);
-                });
-            }
-            Some(event) = events.recv() => {
-                happen(&mut end, &event, clock);
-                end.reply();
-            }
-        }
-    }
-}
-
-fn happen(end: &mut Connected, event: &Event, clock: wire::clock::Clock) {
-    let out: &mut Answers = &mut end.output;
-    match event {
-        Event::Frame(port, frame) => end.switch.receive(clock.now(), PortNo(*port), frame, out),
-        Event::Notice(notice) => end.switch.notify(notice, out),
-        Event::Port(port) => end.switch.set_port(clock.now(), *port, out),
-    }
-}
-
-/// A segment with a window scale and so many octets.
-fn segment(of: &Connection, flags: u16, octets: u16) -> Vec<u8> {
-    let (SocketAddr::V4(from), SocketAddr::V4(to)) = (of.source, of.destination) else {
-        panic!("{of:?} is not of IPv4");
-    };
-    let ethernet = |of: &SocketAddrV4| [2, 0, 0, 0, 0, of.ip().octets()[3]];
-    let mut frame = [ethernet(&to), ethernet(&from)].concat();
-    frame.extend([8, 0, 0x45, 0]);
-    frame.extend((20 + 24 + octets).to_be_bytes());
-    frame.extend([0, 0, 0, 0, 64, 6, 0, 0]);
-    frame.extend(from.ip().octets());
-    frame.extend(to.ip().octets());
-    frame.extend(from.port().to_be_bytes());
-    frame.extend(to.port().to_be_bytes());
-    frame.extend([0; 8]);
-    frame.extend((6 << 12 | flags).to_be_bytes());
-    frame.extend([0xff, 0xff, 0, 0, 0, 0, 3, 3, 7, 0]);
-    frame.resize(frame.len() + usize::from(octets), 0);
-    frame
+/// A host of the test, and a port of it.
+fn at(address: SocketAddr) -> End {
+    let SocketAddr::V4(address) = address else { panic!("{address} is not of IPv4") };
+    let octets = address.ip().octets();
+    ([2, 0, 0, 0, 0, octets[3]], octets, address.port())
 }
 
 /// The first host asks who the last one is.
@@ -121,6 +54,7 @@ fn question() -> Vec<u8> {
 /// A switch in session.
 struct Model {
     events: UnboundedSender<Event>,
+    /// How often it was asked what it has counted.
     asked: Arc<AtomicU64>,
     notices: u64,
 }
@@ -132,7 +66,14 @@ impl Model {
         let stream = connect(&address, None).await.unwrap();
         let (events, coming) = unbounded_channel();
         let asked = Arc::<AtomicU64>::default();
-        tokio::spawn(play(stream, coming, Arc::clone(&asked)));
+        let counted = Arc::clone(&asked);
+        let see = move |message: &Message<'_>| {
+            // What earlier controllers left is asked for in all tables.
+            let is_asked = matches!(message, Message::MultipartRequest { body: Request::Flow(of), .. }
+                if of.table == TableId(0));
+            counted.fetch_add(u64::from(is_asked), Ordering::Relaxed);
+        };
+        tokio::spawn(play(stream, coming, see));
         daemon.until("/v1/status", |status| status["switches"][0]["settled"] == true).await;
         Self { events, asked, notices: 0 }
     }
@@ -146,12 +87,13 @@ impl Model {
         let there = connection(flow);
         let back = Connection { source: there.destination, destination: there.source };
         let is_answer = flags & tcp_flags::SYN != 0 && flags & tcp_flags::ACK != 0;
-        let (of, at) = if is_answer {
+        let (of, port) = if is_answer {
             (back, FULL)
         } else {
             (there, PORTS[usize::try_from(flow % 2).unwrap()])
         };
-        self.meets(Event::Frame(at, segment(&of, flags, octets)));
+        let frame = segment(at(of.source), at(of.destination), flags, 7, octets);
+        self.meets(Event::Frame(port, frame));
     }
 
     fn congested(&mut self, severity: Severity, queue: Bytes) {
