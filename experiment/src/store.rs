@@ -127,11 +127,14 @@ impl Column {
     }
 }
 
+/// What a record has in a column.
+type Of<'a, T, V> = Box<dyn Fn(&T) -> Option<V> + 'a>;
+
 /// How a column gets its values from records.
 enum Field<'a, T> {
-    Integer(Box<dyn Fn(&T) -> Option<i64> + 'a>),
-    Real(Box<dyn Fn(&T) -> Option<f64> + 'a>),
-    Text(Box<dyn Fn(&T) -> Option<ByteArray> + 'a>),
+    Integer(Of<'a, T, i64>),
+    Real(Of<'a, T, f64>),
+    Text(Of<'a, T, ByteArray>),
 }
 
 impl<'a, T: Record> Field<'a, T> {

@@ -1,10 +1,14 @@
 //! One way to decide: what a daemon decided, a replay of its recording decides again; and where the
-//! simulator's driver tells a fresh policy the same at the same times, the same is carried out.
+//! simulator's driver tells a fresh policy the same at the same times, the same is carried out. Here an agent speaks for
+//! the switch; in `switch` an OpenFlow switch does.
+
+mod switch;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -21,8 +25,9 @@ use model::{
 use policy::{Descriptor, DirectiveKind, Policy};
 use protocol::Connection;
 use protocol::agent::{Command, ConnectionReport, PortCount, Report};
-use serde_json::json;
+use serde_json::{Value, json};
 use units::{Bytes, Rate, Span, Time};
+use wire::client::Client;
 
 use crate::daemon::{Agent, Daemon, PATIENCE, config, declare};
 
@@ -33,11 +38,31 @@ enum Step {
     Decided(Directives),
 }
 
-/// What passed the seam between a controller and its policy.
+/// Steps of a policy that are compared; a long history has more.
+const MOST: usize = 20_000;
+
+/// What passed the seam between a controller and its policy, and the network that the policy was shown then.
 #[derive(Default)]
 struct Seam {
-    network: Option<Network>,
-    steps: Vec<Step>,
+    steps: Vec<(Arc<Network>, Step)>,
+}
+
+impl Seam {
+    fn note(&mut self, network: &Network, step: Step) {
+        if self.steps.len() >= MOST {
+            return;
+        }
+        let known = self.steps.last().map(|(known, _)| known);
+        let known = known.filter(|known| is_same(known, network));
+        let network = known.map_or_else(|| Arc::new(network.clone()), Arc::clone);
+        self.steps.push((network, step));
+    }
+}
+
+fn is_same(one: &Network, other: &Network) -> bool {
+    let links = 0..u32::try_from(one.topology().links().len()).unwrap();
+    one.topology() == other.topology()
+        && links.map(LinkId).all(|link| one.is_up(link) == other.is_up(link))
 }
 
 /// Notes what passes.
@@ -48,9 +73,8 @@ struct Tap {
 
 impl Policy for Tap {
     fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
-        let mut seam = self.seam.lock().unwrap();
-        seam.network.get_or_insert_with(|| network.clone());
-        seam.steps.push(Step::Observed(now, observation.clone()));
+        let observed = Step::Observed(now, observation.clone());
+        self.seam.lock().unwrap().note(network, observed);
         self.inner.observe(now, network, observation);
     }
 
@@ -59,7 +83,10 @@ impl Policy for Tap {
         self.inner.decide(now, network, out);
         let mut seam = self.seam.lock().unwrap();
         match seam.steps.last() {
-            Some(Step::Observed(..)) => seam.steps.push(Step::Decided(out[from..].to_vec())),
+            _ if seam.steps.len() >= MOST => {}
+            Some((_, Step::Observed(..))) => {
+                seam.note(network, Step::Decided(out[from..].to_vec()));
+            }
             _ => assert_eq!(out[from..], [], "nothing happened, nothing follows"),
         }
     }
@@ -139,9 +166,9 @@ struct Passed {
 impl Passed {
     /// What the driver should make of what passed the seam. What a policy says leaves at the time of its
     /// last observation.
-    fn expected(steps: &[Step]) -> Self {
+    fn expected(steps: &[(Arc<Network>, Step)]) -> Self {
         let mut passed = Self::default();
-        for step in steps {
+        for (_, step) in steps {
             match step {
                 Step::Observed(at, observation) => passed.observed.push((*at, observation.clone())),
                 Step::Decided(directives) => {
@@ -168,23 +195,26 @@ fn first_difference<T: Debug + PartialEq>(what: &str, is: &[T], should: &[T]) ->
 }
 
 /// The policy in the driver's world. It decides once about what the daemon's turn held, as the daemon
-/// does; its ticks are those that it asks for, as late as the daemon's clock woke.
+/// does; its ticks are those that it asks for, as late as the daemon's clock woke. The driver's network never changes: it
+/// is shown the daemon's.
 struct Player {
     inner: Box<dyn Policy + Send>,
-    steps: Rc<[Step]>,
+    steps: Rc<[(Arc<Network>, Step)]>,
     next: usize,
     passed: Rc<RefCell<Passed>>,
 }
 
 impl Policy for Player {
     fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
+        let steps = Rc::clone(&self.steps);
+        let shown = steps.get(self.next).map_or(network, |(shown, _)| shown.as_ref());
         self.next += 1;
         self.passed.borrow_mut().observed.push((now, observation.clone()));
-        self.inner.observe(now, network, observation);
+        self.inner.observe(now, shown, observation);
     }
 
-    fn decide(&mut self, now: Time, network: &Network, out: &mut Directives) {
-        if let Some(Step::Decided(_)) = self.steps.get(self.next) {
+    fn decide(&mut self, now: Time, _: &Network, out: &mut Directives) {
+        if let Some((network, Step::Decided(_))) = self.steps.get(self.next) {
             self.next += 1;
             self.inner.decide(now, network, out);
         }
@@ -192,7 +222,7 @@ impl Policy for Player {
 
     fn deadline(&self) -> Option<Time> {
         let own = self.inner.deadline()?;
-        let woken = self.steps.iter().skip(self.next).find_map(|step| match step {
+        let woken = self.steps.iter().skip(self.next).find_map(|(_, step)| match step {
             Step::Observed(at, Observation::Tick) => Some(*at),
             _ => None,
         });
@@ -200,7 +230,8 @@ impl Policy for Player {
     }
 }
 
-/// Starts the flows that the policy spoke of, and says what was observed, when it was.
+/// Starts the flows that the policy spoke of, and says what was observed, when it was. Flows never end, so that the
+/// driver goes on for the policy's ticks.
 struct Speaker {
     flows: usize,
     said: VecDeque<(Time, Observation)>,
@@ -208,7 +239,8 @@ struct Speaker {
 
 impl Application<Recorder> for Speaker {
     fn arrival(&mut self) -> Option<Time> {
-        self.said.front().map(|(at, _)| *at)
+        let begin = (self.flows > 0).then_some(Time::ZERO);
+        self.said.front().map(|(at, _)| *at).or(begin)
     }
 
     fn arrive(&mut self, actions: &mut Actions<'_, Recorder>) -> Result<(), String> {
@@ -302,21 +334,22 @@ impl World for Recorder {
 /// Has the driver tell `policy` all that passed the seam; the first difference in what it observes and
 /// in what is carried out, if there is one.
 fn driven(seam: &Seam, policy: Box<dyn Policy + Send>) -> Option<String> {
-    let is_decision = |step: &Step| matches!(step, Step::Decided(_));
-    let end = seam.steps.iter().rposition(is_decision).expect("the policy decided");
-    let steps: Rc<[Step]> = seam.steps[..=end].into();
+    let is_decision = |(_, step): &(Arc<Network>, Step)| matches!(step, Step::Decided(_));
+    let end = seam.steps.iter().rposition(is_decision)?;
+    let network = Network::clone(&seam.steps[0].0);
+    let steps: Rc<[(Arc<Network>, Step)]> = seam.steps[..=end].into();
     let expected = Passed::expected(&steps);
     let paced = expected.left.iter().filter_map(|(_, directive)| match directive {
         Directive::Pace { flow, .. } => Some(flow.index() + 1),
         _ => None,
     });
-    let flows = paced.max().unwrap_or(0);
+    let flows = paced.max().unwrap_or(1);
     let said = expected.observed.iter().filter(|(_, said)| *said != Observation::Tick).cloned();
     let speaker = Speaker { flows, said: said.collect() };
     let passed = Rc::new(RefCell::new(Passed::default()));
     let player = Player { inner: policy, steps, next: 0, passed: Rc::clone(&passed) };
     let plan = Plan {
-        network: seam.network.clone().expect("the policy observed something"),
+        network,
         application: Box::new(speaker),
         policy: Some(Box::new(player)),
         control_delay: Span::ZERO,
@@ -373,6 +406,125 @@ fn enough(policy: &Descriptor, parameters: &str) -> u64 {
     }
 }
 
+/// Of two hosts in turn to the third.
+fn connection(flow: u64) -> Connection {
+    Connection {
+        source: format!("10.0.0.{}:{}", 1 + flow % 2, 4000 + flow).parse().unwrap(),
+        destination: "10.0.0.3:80".parse().unwrap(),
+    }
+}
+
+fn request(job: &str, flow: u64, bytes: Option<u64>) -> Value {
+    let mut request = json!({ "type": "flow_request", "job": job, "flow": flow.to_string(),
+        "connection": connection(flow) });
+    if let Some(bytes) = bytes {
+        request["bytes"] = json!(bytes);
+    }
+    request
+}
+
+/// Two applications declare three jobs and the first five flows.
+async fn begin(client: &mut Client) {
+    let begin = json!([
+        { "type": "job_start", "job": "large" },
+        { "type": "job_start", "job": "stream" },
+        { "type": "job_terms", "job": "large", "weight": 2 },
+        { "type": "task_host", "job": "large", "task": 0, "host": "h0" },
+        { "type": "task_host", "job": "large", "task": 1, "host": "h2" },
+        { "type": "size", "job": "large", "map": 0, "reduces": [{ "task": 1, "bytes": 90_000_000 }] },
+        request("stream", 1, None),
+        request("stream", 2, None),
+        request("large", 3, Some(50_000_000)),
+        request("large", 4, Some(40_000_000)),
+    ]);
+    assert!(declare(client, "a", &begin).await.0.is_success());
+    let other = json!([
+        { "type": "job_start", "job": "small" },
+        request("small", 5, Some(3_000_000)),
+    ]);
+    assert!(declare(client, "b", &other).await.0.is_success());
+}
+
+/// How far connections are. Two streams fill a port of 100 Mbit/s: each delivers 48 Mbit/s, and more waits at each in
+/// turn, or at its receiver. All of a host's connections together deliver less than its port carries, so that what it
+/// offers changes when nothing waits.
+struct Load {
+    elapsed: Span,
+}
+
+impl Load {
+    fn since(start: Instant) -> Self {
+        Self { elapsed: Span::from_secs_f64(start.elapsed().as_secs_f64()) }
+    }
+
+    fn delivered(&self, flow: u64) -> Bytes {
+        let mbps = if flow <= 2 { 48 } else { 10 };
+        Rate::from_mbps(mbps).bytes_in(self.elapsed)
+    }
+
+    fn waiting(&self, flow: u64) -> Bytes {
+        let turn = self.elapsed.as_nanos() / Span::from_millis(60).as_nanos();
+        Bytes::new((flow + turn) % 2 * 12_000_000)
+    }
+
+    /// What an agent samples of flows.
+    fn sampled(&self, flows: impl Iterator<Item = u64>) -> Report {
+        let report = |flow: u64| ConnectionReport {
+            connection: connection(flow),
+            delivered_bytes: self.delivered(flow),
+            unsent_bytes: self.waiting(flow),
+            in_flight_bytes: Bytes::new(14_600),
+            rtt_ns: Span::from_micros(200),
+            processes: Vec::new(),
+        };
+        let connections = flows.map(report).collect();
+        Report::Connections { sampled_ns: Time::ZERO + self.elapsed, connections }
+    }
+
+    /// What applications declare in a round: how far streams are, and a new flow.
+    async fn declared(&self, client: &mut Client, round: u64) {
+        let sample = |flow: u64| {
+            json!({ "flow": flow.to_string(), "delivered_bytes": self.delivered(flow),
+                "sender_queue_bytes": self.waiting(flow), "receiver_queue_bytes": self.waiting(flow + 1) })
+        };
+        let said = json!([
+            { "type": "streams", "job": "stream", "samples": [sample(1), sample(2)] },
+        ]);
+        assert!(declare(client, "a", &said).await.0.is_success());
+        let said = json!([request("small", 10 + round, Some(round * 1_000_000))]);
+        assert!(declare(client, "b", &said).await.0.is_success());
+    }
+}
+
+/// An operator orders something, another policy comes than the one of this `name`, and a job and the daemon end; its
+/// recording. `of`: the configuration with a policy and its parameters.
+async fn end(
+    daemon: &mut Daemon,
+    client: &mut Client,
+    name: &str,
+    of: impl Fn(&str, &str) -> String,
+) -> Vec<Record> {
+    let order = json!({ "type": "drain", "host": "h1" }).to_string().into_bytes();
+    let mut operator = daemon.client().await;
+    let (status, said) = operator.ask(Method::POST, "/v1/orders", order).await.unwrap();
+    assert!(status.is_success(), "{said:?}");
+    let next = if name == "smsf" { "srb" } else { "smsf" };
+    std::fs::write(daemon.path("controller.toml"), of(next, "")).unwrap();
+    daemon.signal("-HUP");
+    daemon.until("/v1/status", |status| status["policy"] == next).await;
+    let end = json!([
+        { "type": "flow_complete", "job": "large", "flow": "3" },
+        { "type": "job_complete", "job": "large" },
+    ]);
+    assert!(declare(client, "a", &end).await.0.is_success());
+    daemon.signal("-TERM");
+    assert!(daemon.wait().success());
+    let mut parts = replay::Parts::open(&daemon.path("records/epoch-000001.000.record")).unwrap();
+    let records = parts.by_ref().map(Result::unwrap).collect();
+    assert!(!parts.is_truncated());
+    records
+}
+
 /// A daemon with a policy, told by an application and an agent what each policy may want to know, until it has decided
 /// something; then an operator orders something, and another policy comes. Its recording.
 async fn recording(policy: &Descriptor, parameters: &str) -> (Vec<Record>, Daemon) {
@@ -389,36 +541,7 @@ async fn recording(policy: &Descriptor, parameters: &str) -> (Vec<Record>, Daemo
     let hosts = [("h0", "10.0.0.1"), ("h1", "10.0.0.2"), ("h2", "10.0.0.3"), ("s0", "10.0.0.4")];
     let mut agent = Agent::connect(&daemon.address(), None, "h0", &hosts, 0).await;
     let mut client = daemon.client().await;
-    let connection = |flow: u64| Connection {
-        source: format!("10.0.0.{}:{}", 1 + flow % 2, 4000 + flow).parse().unwrap(),
-        destination: "10.0.0.3:80".parse().unwrap(),
-    };
-    let request = |job: &str, flow: u64, bytes: Option<u64>| {
-        let mut request = json!({ "type": "flow_request", "job": job, "flow": flow.to_string(),
-            "connection": connection(flow) });
-        if let Some(bytes) = bytes {
-            request["bytes"] = json!(bytes);
-        }
-        request
-    };
-    let begin = json!([
-        { "type": "job_start", "job": "large" },
-        { "type": "job_start", "job": "stream" },
-        { "type": "job_terms", "job": "large", "weight": 2 },
-        { "type": "task_host", "job": "large", "task": 0, "host": "h0" },
-        { "type": "task_host", "job": "large", "task": 1, "host": "h2" },
-        { "type": "size", "job": "large", "map": 0, "reduces": [{ "task": 1, "bytes": 90_000_000 }] },
-        request("stream", 1, None),
-        request("stream", 2, None),
-        request("large", 3, Some(50_000_000)),
-        request("large", 4, Some(40_000_000)),
-    ]);
-    assert!(declare(&mut client, "a", &begin).await.0.is_success());
-    let other = json!([
-        { "type": "job_start", "job": "small" },
-        request("small", 5, Some(3_000_000)),
-    ]);
-    assert!(declare(&mut client, "b", &other).await.0.is_success());
+    begin(&mut client).await;
     for flow in 1..=6 {
         agent.say(&Report::Opened { connection: connection(flow) }).await;
     }
@@ -427,46 +550,18 @@ async fn recording(policy: &Descriptor, parameters: &str) -> (Vec<Record>, Daemo
     for round in 1_u64.. {
         rounds = round;
         assert!(start.elapsed() < PATIENCE, "{name} never decides: {decided}");
-        // Two streams fill a port of 100 Mbit/s: each delivers 48 Mbit/s, and more waits at each in turn,
-        // or at its receiver.
-        let elapsed = Span::from_secs_f64(start.elapsed().as_secs_f64());
-        let delivered = Rate::from_mbps(48).bytes_in(elapsed);
-        let turn = elapsed.as_nanos() / Span::from_millis(60).as_nanos();
-        let waiting = |flow: u64| Bytes::new((flow + turn) % 2 * 12_000_000);
-        // All of a host's connections together deliver less than its port carries, so that what it offers
-        // changes when nothing waits.
-        let carried = |flow: u64| match flow {
-            1 | 2 => delivered,
-            _ => Rate::from_mbps(10).bytes_in(elapsed),
-        };
-        let report = |flow: u64| ConnectionReport {
-            connection: connection(flow),
-            delivered_bytes: carried(flow),
-            unsent_bytes: waiting(flow),
-            in_flight_bytes: Bytes::new(14_600),
-            rtt_ns: Span::from_micros(200),
-            processes: Vec::new(),
-        };
-        let (sampled_ns, connections) = (Time::ZERO + elapsed, (1..=6).map(report).collect());
-        agent.say(&Report::Connections { sampled_ns, connections }).await;
+        let load = Load::since(start);
+        agent.say(&load.sampled(1..=6)).await;
         // Beside the flows somebody else sends 20 Mbit/s.
-        let sent_bytes = Rate::from_mbps(20).bytes_in(elapsed) + carried(1) + carried(2);
+        let sent_bytes =
+            Rate::from_mbps(20).bytes_in(load.elapsed) + load.delivered(1) + load.delivered(2);
         let port = PortCount { node: "s0".into(), interface: "eth0".into(), sent_bytes };
         agent.say(&Report::Ports { ports: vec![port] }).await;
         for severity in [Severity::Low, Severity::Medium, Severity::High] {
             let (node, interface) = ("s0".to_owned(), "eth0".to_owned());
             agent.say(&Report::Congested { node, interface, severity, queue_bytes: QUEUE }).await;
         }
-        let sample = |flow: u64| {
-            json!({ "flow": flow.to_string(), "delivered_bytes": delivered, "sender_queue_bytes": waiting(flow),
-                "receiver_queue_bytes": waiting(flow + 1) })
-        };
-        let said = json!([
-            { "type": "streams", "job": "stream", "samples": [sample(1), sample(2)] },
-        ]);
-        assert!(declare(&mut client, "a", &said).await.0.is_success());
-        let said = json!([request("small", 10 + round, Some(round * 1_000_000))]);
-        assert!(declare(&mut client, "b", &said).await.0.is_success());
+        load.declared(&mut client, round).await;
         decided = count(&heard(&daemon, &mut agent, round).await, "directives");
         if round >= 3 && decided >= enough(policy, parameters) {
             break;
@@ -481,24 +576,7 @@ async fn recording(policy: &Descriptor, parameters: &str) -> (Vec<Record>, Daemo
     agent.say(&Report::Congested { node, interface, severity, queue_bytes: Bytes::ZERO }).await;
     agent.say(&Report::Closed { connection: connection(6) }).await;
     heard(&daemon, &mut agent, rounds + 1).await;
-    let order = json!({ "type": "drain", "host": "h1" }).to_string().into_bytes();
-    let mut operator = daemon.client().await;
-    let (status, said) = operator.ask(Method::POST, "/v1/orders", order).await.unwrap();
-    assert!(status.is_success(), "{said:?}");
-    let next = if name == "smsf" { "srb" } else { "smsf" };
-    std::fs::write(daemon.path("controller.toml"), of(next, "")).unwrap();
-    daemon.signal("-HUP");
-    daemon.until("/v1/status", |status| status["policy"] == next).await;
-    let end = json!([
-        { "type": "flow_complete", "job": "large", "flow": "3" },
-        { "type": "job_complete", "job": "large" },
-    ]);
-    assert!(declare(&mut client, "a", &end).await.0.is_success());
-    daemon.signal("-TERM");
-    assert!(daemon.wait().success());
-    let mut parts = replay::Parts::open(&daemon.path("records/epoch-000001.000.record")).unwrap();
-    let records = parts.by_ref().map(Result::unwrap).collect();
-    assert!(!parts.is_truncated());
+    let records = end(&mut daemon, &mut client, name, of).await;
     (records, daemon)
 }
 
@@ -524,19 +602,17 @@ fn count(metrics: &str, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {name}in {metrics}")).parse().unwrap()
 }
 
-/// Of a replay with a tap at each policy: what each policy is made of and what passed there, and the commands that left.
-fn replayed(name: &str, records: &[Record]) -> (Vec<(Configuration, Seam)>, Vec<Command>) {
+/// Of a replay with a tap at each policy: what each policy is made of and what passed there. `see` is shown what left.
+fn replayed<E: Display>(
+    name: &str,
+    records: impl IntoIterator<Item = Result<Record, E>>,
+    mut see: impl FnMut(&Output),
+) -> Vec<(Configuration, Seam)> {
     let mut configure = Tapped::default();
-    let mut commands = Vec::new();
     let tell = |_: &Record, outputs: &[Output], _: &control::Answers<'_>| {
-        for output in outputs {
-            if let Output::Agent(_, told) = output {
-                commands.extend_from_slice(&told.commands);
-            }
-        }
+        outputs.iter().for_each(&mut see);
     };
-    let again = records.iter().cloned().map(Ok::<_, Infallible>);
-    let replayed = control::replay(again, &mut configure, tell).unwrap();
+    let replayed = control::replay(records, &mut configure, tell).unwrap();
     assert!(replayed.digests > 0, "{name}: {replayed:?}");
     assert_eq!((replayed.altered_after, replayed.differs_after), (None, None), "{name}");
     let seams = configure.seams.into_iter();
@@ -544,7 +620,28 @@ fn replayed(name: &str, records: &[Record]) -> (Vec<(Configuration, Seam)>, Vec<
         let seam = std::mem::take(&mut *seam.lock().unwrap());
         (made_of, seam)
     });
-    (seams.collect(), commands)
+    seams.collect()
+}
+
+/// The records again, all of which could be read.
+fn again(records: &[Record]) -> impl Iterator<Item = Result<Record, Infallible>> {
+    records.iter().cloned().map(Ok)
+}
+
+/// Holds that the driver decides as each policy did.
+fn hold(name: &str, seams: &[(Configuration, Seam)]) {
+    for (configuration, seam) in seams {
+        if let Some(difference) = driven(seam, fresh(configuration)) {
+            panic!("{name}: {difference}");
+        }
+    }
+}
+
+/// Holds a recording in a file to a replay and to the driver; how many steps of policies were compared.
+pub fn hold_file(name: &str, file: &Path) -> usize {
+    let seams = replayed(name, replay::Parts::open(file).unwrap(), |_| {});
+    hold(name, &seams);
+    seams.iter().map(|(_, seam)| seam.steps.len()).sum()
 }
 
 fn fresh(configuration: &Configuration) -> Box<dyn Policy + Send> {
@@ -569,12 +666,13 @@ async fn a_daemon_its_replay_and_the_driver_decide_the_same() {
         let name = policy.name;
         // Where one fails below, what the daemon wrote is kept.
         let (records, _daemon) = recording(policy, parameters).await;
-        let (seams, commands) = replayed(name, &records);
-        for (configuration, seam) in &seams {
-            if let Some(difference) = driven(seam, fresh(configuration)) {
-                panic!("{name}: {difference}");
+        let mut commands = Vec::new();
+        let seams = replayed(name, again(&records), |output| {
+            if let Output::Agent(_, told) = output {
+                commands.extend_from_slice(&told.commands);
             }
-        }
+        });
+        hold(name, &seams);
         let [(configuration, seam), (_, after)] = &seams[..] else {
             panic!("{name}: {} policies", seams.len())
         };
@@ -673,7 +771,7 @@ impl Policy for Faulty {
 #[tokio::test]
 async fn a_fault_in_a_decision_is_found() {
     let (records, _daemon) = recording(policy::find("fair").unwrap(), "").await;
-    let (seams, _) = replayed("fair", &records);
+    let seams = replayed("fair", again(&records), |_| {});
     let (configuration, seam) = &seams[0];
     for (fault, what) in [(Fault::Directive, "left"), (Fault::Deadline, "observed")] {
         let inner = fresh(configuration);

@@ -4,33 +4,94 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use openflow::{Config, Message, Side};
+use openflow::sdtcp::Notice;
+use openflow::{Config, Message, Port, PortNo, Side};
 use tempfile::TempDir;
 use testing::openflow::Connected;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 use wire::client::{Address, connect};
 
 use crate::daemon::{Daemon, PATIENCE, SMSF, TLS, certificates, config, revoke, shows};
 
-/// The model at the end of a real connection, until that ends.
-pub async fn model(mut stream: Box<dyn wire::Stream>) -> std::io::Result<usize> {
+/// What a switch meets.
+pub enum Event {
+    /// A frame comes in by a port.
+    Frame(u32, Vec<u8>),
+    /// A queue passes a threshold.
+    Notice(Notice),
+    /// A port changes.
+    Port(Port),
+}
+
+/// The model at the end of a real connection, until that ends. `see` is shown what it is told.
+pub async fn play(
+    mut stream: Box<dyn wire::Stream>,
+    mut events: UnboundedReceiver<Event>,
+    mut see: impl FnMut(&Message<'_>),
+) -> std::io::Result<()> {
     let clock = wire::clock::Clock::start();
     let switch = testing::openflow::switch(0xaa, 254, 3);
     let mut end = Connected::new(switch, Config::new(Side::Switch), clock.now());
-    let mut rules = 0;
     let mut chunk = [0; 4096];
     loop {
         stream.write_all(&end.sent()).await?;
-        let read = stream.read(&mut chunk).await?;
-        if read == 0 {
-            return Ok(rules);
+        end.output.frames.clear();
+        tokio::select! {
+            read = stream.read(&mut chunk) => {
+                let read = read?;
+                if read == 0 {
+                    return Ok(());
+                }
+                end.receive(clock.now(), &chunk[..read], &mut see);
+            }
+            Some(event) = events.recv() => {
+                let (switch, out) = (&mut end.switch, &mut end.output);
+                match event {
+                    Event::Frame(port, frame) => {
+                        switch.receive(clock.now(), PortNo(port), &frame, out);
+                    }
+                    Event::Notice(notice) => switch.notify(&notice, out),
+                    Event::Port(port) => switch.set_port(clock.now(), port, out),
+                }
+                end.reply();
+            }
         }
-        end.receive(clock.now(), &chunk[..read], |message| {
-            rules += usize::from(matches!(message, Message::FlowMod(_)));
-        });
     }
+}
+
+/// The same where nothing happens; how many changes of its entries it was told.
+pub async fn model(stream: Box<dyn wire::Stream>) -> std::io::Result<usize> {
+    let (_, nothing) = unbounded_channel();
+    let mut rules = 0;
+    let count = |message: &Message<'_>| {
+        rules += usize::from(matches!(message, Message::FlowMod(_)));
+    };
+    play(stream, nothing, count).await?;
+    Ok(rules)
+}
+
+/// An end of a segment: its Ethernet address, its IPv4 address and its port.
+pub type End = ([u8; 6], [u8; 4], u16);
+
+/// A segment, with a window scale and so many octets.
+pub fn segment(from: End, to: End, flags: u16, scale: u8, octets: u16) -> Vec<u8> {
+    let mut frame = [to.0, from.0].concat();
+    frame.extend([8, 0, 0x45, 0]);
+    frame.extend((20 + 24 + octets).to_be_bytes());
+    frame.extend([0, 0, 0, 0, 64, 6, 0, 0]);
+    frame.extend(from.1);
+    frame.extend(to.1);
+    frame.extend(from.2.to_be_bytes());
+    frame.extend(to.2.to_be_bytes());
+    // Its number and what it acknowledges; header of six words, flags, window, no checksum, nothing urgent; the scale.
+    frame.extend([0; 8]);
+    frame.extend((6 << 12 | flags).to_be_bytes());
+    frame.extend([0xff, 0xff, 0, 0, 0, 0, 3, 3, scale, 0]);
+    frame.resize((frame.len() + usize::from(octets)).max(60), 0);
+    frame
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use protocol::agent::{ConnectionReport, EndedConnection};
 use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span, Time};
 
-use crate::lease::Leases;
+use crate::lease::{Leases, Renewal, Stale};
 use crate::machine::{self, Agent};
 use crate::operation::{Actuator, Ended, Failure, Operation, PortNumber};
 
@@ -155,6 +155,13 @@ impl Kernel {
         grant.filter(|grant| self.leases.holds(grant.epoch, now)).map(|grant| grant.value)
     }
 
+    /// What has no lease is taken away.
+    fn remove_ended(&mut self, now: Time) {
+        let Self { leases, limits, ports, .. } = self;
+        limits.retain(|_, grant| leases.holds(grant.epoch, now));
+        ports.iter_mut().for_each(|port| port.remove_ended(leases, now));
+    }
+
     fn port(&mut self, port: PortNumber) -> Result<&mut Port, Failure> {
         self.ports.get_mut(port.0 as usize).ok_or_else(|| format!("no port {}", port.0))
     }
@@ -188,13 +195,15 @@ impl Actuator for Kernel {
         let Capacity { limits, connections, .. } = self.capacity;
         match *operation {
             Operation::Renew { epoch, lease } => {
-                let Self { leases, limits, ports, .. } = self;
-                let remove = |leases: &Leases| {
-                    limits.retain(|_, grant| leases.holds(grant.epoch, now));
-                    ports.iter_mut().for_each(|port| port.remove_ended(leases, now));
-                };
-                let renewed = leases.renew(now, epoch, lease, remove);
-                renewed.map_err(|stale| format!("epoch {epoch} is over: {} stands", stale.obeys))
+                let steps = self.leases.renewal(now, epoch, lease);
+                let stale = |stale: Stale| format!("epoch {epoch} is over: {} stands", stale.obeys);
+                for step in steps.map_err(stale)? {
+                    match step {
+                        Renewal::End(end) => self.leases.set(epoch, end),
+                        Renewal::Remove => self.remove_ended(now),
+                    }
+                }
+                Ok(())
             }
             Operation::Pace { connection, rate } => {
                 put(&mut self.limits, limits, connection, rate, epoch)
@@ -215,9 +224,7 @@ impl Actuator for Kernel {
             }
             Operation::Sweep => {
                 if self.leases.sweep(now) {
-                    let Self { leases, limits, ports, .. } = self;
-                    limits.retain(|_, grant| leases.holds(grant.epoch, now));
-                    ports.iter_mut().for_each(|port| port.remove_ended(leases, now));
+                    self.remove_ended(now);
                 }
                 Ok(())
             }

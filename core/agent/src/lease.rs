@@ -10,6 +10,15 @@ pub struct Stale {
     pub obeys: u64,
 }
 
+/// A step of [`Leases::renewal`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// The epoch's lease is made to end then: [`Leases::set`].
+    End(Time),
+    /// What has no lease is taken away.
+    Remove,
+}
+
 /// The leases of the last epochs. An epoch has the place `epoch % PLACES`; of two epochs with one place
 /// the later ends the lease of the earlier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,43 +54,31 @@ impl Leases {
         now < self.end(epoch)
     }
 
-    /// Whether an epoch's lease has to begin, because it has ended or never was: in the order of
-    /// [`Leases::renew`].
-    ///
-    /// # Errors
-    /// [`Stale`]: a higher epoch was obeyed.
-    pub fn begins(&self, epoch: u64, now: Time) -> Result<bool, Stale> {
-        let obeys = self.epoch();
-        if epoch < obeys { Err(Stale { obeys }) } else { Ok(!self.holds(epoch, now)) }
-    }
-
     /// Makes an epoch's lease end at `end`.
     pub const fn set(&mut self, epoch: u64, end: Time) {
         self.ends[Self::place(epoch)] = (epoch, end);
     }
 
-    /// Makes an epoch's lease last for `span` from `now` on. Where it begins, the epoch first takes its place
-    /// without a lease, which ends that of an earlier one there; then `remove` takes away what has none; only
-    /// then does it have one. So nothing that was granted before comes back with it.
-    ///
-    /// Two others keep this order in steps of their own: `Agent::obey`, whose actuator may refuse, and the
-    /// leases in the kernel's maps, of which each write may fail.
+    /// The steps by which an epoch's lease comes to last for `span` from `now` on, each to be taken once the one before is
+    /// done. Where the lease begins, because it has ended or never was, the epoch first takes its place without one, which
+    /// ends that of an earlier epoch there; then what has none is taken away; only then does the epoch have one. So nothing
+    /// that was granted before comes back with it.
     ///
     /// # Errors
     /// [`Stale`]: a higher epoch was obeyed.
-    pub fn renew(
-        &mut self,
+    pub fn renewal(
+        &self,
         now: Time,
         epoch: u64,
         span: Span,
-        remove: impl FnOnce(&Self),
-    ) -> Result<(), Stale> {
-        if self.begins(epoch, now)? {
-            self.set(epoch, Time::ZERO);
-            remove(self);
+    ) -> Result<impl Iterator<Item = Renewal> + use<>, Stale> {
+        let obeys = self.epoch();
+        if epoch < obeys {
+            return Err(Stale { obeys });
         }
-        self.set(epoch, now + span);
-        Ok(())
+        let begins = !self.holds(epoch, now);
+        let before = begins.then_some([Renewal::End(Time::ZERO), Renewal::Remove]);
+        Ok(before.into_iter().flatten().chain([Renewal::End(now + span)]))
     }
 
     /// Whether a lease has ended since this was asked last.

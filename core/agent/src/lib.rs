@@ -20,7 +20,7 @@ mod queue;
 mod trigger;
 
 pub use kernel::{Capacity, Failing, Kernel};
-pub use lease::{Leases, Stale};
+pub use lease::{Leases, Renewal, Stale};
 pub use machine::{Agent, Lapse, Port};
 pub use operation::{Actuator, Ended, Failure, Happening, Operation, PortNumber};
 pub use queue::VirtualQueue;

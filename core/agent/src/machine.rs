@@ -15,7 +15,7 @@ use protocol::agent::{
 use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span, Time};
 
-use crate::lease::{Leases, Stale};
+use crate::lease::{Leases, Renewal, Stale};
 use crate::operation::{Actuator, Ended, Failure, Happening, Operation, PortNumber};
 use crate::trigger;
 
@@ -236,26 +236,27 @@ impl Agent {
         if lease > MOST_LEASE {
             return Err(Lapse::Lease(lease));
         }
-        let begins = match self.leases.begins(epoch, now) {
-            Ok(begins) => begins,
+        let steps = match self.leases.renewal(now, epoch, lease) {
+            Ok(steps) => steps,
             Err(Stale { obeys }) => {
                 reports.push(Report::Stale { epoch, obeys });
                 return Ok(());
             }
         };
-        if (begins || !self.told) && !complete {
+        if (!self.leases.holds(epoch, now) || !self.told) && !complete {
             return Err(Lapse::Ended);
         }
         let mut fail = |command: &Command, reason: Failure| {
             reports.push(Report::Failed { epoch, sequence, command: command.clone(), reason });
         };
         actuator.execute(now, &Operation::Renew { epoch, lease }).map_err(Lapse::NotRenewed)?;
-        // In the order of `Leases::renew`, which says why.
-        if begins {
-            self.leases.set(epoch, Time::ZERO);
-        }
         self.forget_ended(now);
-        self.leases.set(epoch, now + lease);
+        for step in steps {
+            match step {
+                Renewal::End(end) => self.leases.set(epoch, end),
+                Renewal::Remove => self.forget_ended(now),
+            }
+        }
         self.told = true;
         let mut kept = Kept::default();
         for command in &commands.commands {

@@ -2,7 +2,7 @@
 //!
 //! Each room owns its state and knows no other but by what it is given: the [`View`] of the network,
 //! the [`Registry`] of applications, the [`Decider`] (the policy), what is [`Desired`], the [`Pairs`] of hosts, the
-//! [`Traffic`] of links, the [`Agents`], the [`Switches`], the [`Rollout`] of forwarding and the [`Orders`] of operators.
+//! [`Traffic`] of links, the [`Agents`], the [`Fabric`] of switches and the [`Orders`] of operators.
 //! The controller carries what one says to the others: `announce` for applications, `reports` and `join` for agents,
 //! `sight` for what follows from what kernels see, `events` for switches, `operator` for operators; `decide` from there to
 //! the policy and down to the actuators; `explain` reads the rooms for people.
@@ -35,16 +35,15 @@ use crate::config::{Config, ConfigError, Limits, PERIODS, Tenant};
 use crate::context::Context;
 use crate::decider::Decider;
 use crate::desired::Desired;
+use crate::fabric::Fabric;
 use crate::fabric::discovery::Discovery;
-use crate::fabric::rollout::Rollout;
-use crate::fabric::switches::Switches;
 use crate::judged::Judged;
 use crate::message::{Closing, Input, Output, Refusal};
 use crate::orders::Orders;
 use crate::pairs::Pairs;
 use crate::status::Counters;
 use crate::traffic::Traffic;
-use crate::view::View;
+use crate::view::{Changed, View};
 
 /// The controller.
 pub struct Controller {
@@ -60,8 +59,7 @@ pub struct Controller {
     /// What goes over links, as far as agents tell.
     traffic: Traffic,
     agents: Agents,
-    switches: Switches,
-    rollout: Rollout,
+    fabric: Fabric,
     orders: Orders,
     /// Pairs of hosts between which a job moves something else than it declared, as the policy is still to be told.
     corrections: BTreeMap<JobId, BTreeSet<(NodeId, NodeId)>>,
@@ -119,8 +117,7 @@ impl Controller {
             pairs: Pairs::default(),
             traffic: Traffic::default(),
             agents: Agents::new(config.acting),
-            switches: Switches::new(&context, capping.map(|switch| switch.node).collect()),
-            rollout: Rollout::default(),
+            fabric: Fabric::new(&context, capping.map(|switch| switch.node).collect()),
             orders: Orders::default(),
             corrections: BTreeMap::new(),
             released: now,
@@ -168,12 +165,13 @@ impl Controller {
     fn take_in_input(&mut self, input: Input<'_>) -> Result<(), Refusal> {
         match input {
             Input::SwitchConnected { channel, identity } => {
-                if let Err(refusal) = self.switches.connect(&self.context, channel, identity) {
+                if let Err(refusal) = self.fabric.switches.connect(&self.context, channel, identity)
+                {
                     self.closing.push(Output::CloseSwitch(channel, Closing::Refused(refusal)));
                 }
             }
             Input::SwitchBytes(channel, bytes) => self.handle_bytes(channel, bytes),
-            Input::SwitchGone(channel) => self.lose_switch(channel),
+            Input::SwitchGone(channel) => self.fabric.remove(self.context.now, channel),
             Input::Declared { application, declaration } => {
                 return self.handle_declaration(application, declaration);
             }
@@ -206,7 +204,7 @@ impl Controller {
             self.decider.deadline(),
             self.registry.next_end(),
             self.agents.deadline(),
-            self.switches.deadline(),
+            self.fabric.switches.deadline(),
         ];
         rooms.into_iter().flatten().min()
     }
@@ -225,7 +223,7 @@ impl Controller {
         if let Some(lease) = change.lease {
             // What stands is told by samples, whose time only a restart changes.
             self.context.lease = lease.max(PERIODS.0).max(self.context.sample);
-            self.switches.renew_now(self.context.now);
+            self.fabric.switches.renew_now(self.context.now);
             self.agents.renew_all();
         }
         // Whoever reads a configuration checks it.
@@ -248,7 +246,7 @@ impl Controller {
 
     /// What has happened since the beginning.
     pub fn counters(&self) -> Counters {
-        let of_switches = self.switches.counters();
+        let of_switches = self.fabric.switches.counters();
         Counters {
             packets_in: of_switches.packets_in,
             packets_refused: of_switches.packets_refused,
@@ -330,13 +328,20 @@ impl Controller {
         (!is_untold).then_some(observation)
     }
 
-    fn discovery(&mut self) -> Discovery<'_> {
-        Discovery {
-            cx: &self.context,
-            view: &mut self.view,
-            switches: &mut self.switches,
-            rollout: &mut self.rollout,
-            decider: &mut self.decider,
+    /// Has the fabric take in what switches reveal, and brings the network in line with it: the policy hears of each link
+    /// before the next one changes.
+    fn discover(&mut self, take_in: impl FnOnce(&mut Discovery<'_>)) {
+        take_in(&mut self.fabric.discovery(&self.context, &mut self.view));
+        let now = self.context.now;
+        while let Some(changed) = self.view.settle(now) {
+            let (links, up) = match &changed {
+                Changed::State(link, up) => (core::slice::from_ref(link), *up),
+                Changed::Found(both) => (&both[..], true),
+            };
+            for link in links {
+                self.decider.tell_link(now, self.view.network(), *link, up);
+            }
+            self.fabric.reroute();
         }
     }
 
@@ -347,15 +352,15 @@ impl Controller {
         }
         self.poll_switches();
         let statistics = self.decider.watch().and_then(|watch| watch.statistics);
-        if self.switches.ask_statistics(&self.context, statistics) {
-            self.discovery().look_for_lost_links();
-            self.discovery().look_for_silent_hosts();
+        if self.fabric.switches.ask_statistics(&self.context, statistics) {
+            self.discover(|discovery| discovery.look_for_lost_links());
+            self.discover(|discovery| discovery.look_for_silent_hosts());
             self.forget_switches();
         }
-        if self.switches.renew(&self.context) {
+        if self.fabric.switches.renew(&self.context) {
             self.end_silent_pairs();
-            if self.switches.lack_entries() {
-                self.rollout.make_due();
+            if self.fabric.switches.lack_entries() {
+                self.fabric.rollout.make_due();
             }
         }
         self.forget_named();
@@ -410,7 +415,7 @@ impl Controller {
                 self.tell(Measured::Opened { flow: id, src, dst });
             }
         }
-        self.rollout.make_due();
+        self.fabric.rollout.make_due();
         self.agents.retell_all();
     }
 }

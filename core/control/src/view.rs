@@ -2,7 +2,7 @@
 //! the model on the other. Declared and discovered become one topology; where they contradict each
 //! other, what is declared wins and the contradiction is told.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -54,6 +54,23 @@ pub(crate) enum Welcome {
     Full,
 }
 
+/// How the network has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Changed {
+    /// A link is up, or down.
+    State(LinkId, bool),
+    /// A cable was found; both directions of it are up.
+    Found([LinkId; 2]),
+}
+
+/// What the network is to be brought in line with.
+enum Unsettled {
+    /// What is known of a link.
+    Link(LinkId),
+    /// A cable that was found.
+    Cable { from: (NodeId, u32), to: (NodeId, Option<u32>), spec: LinkSpec },
+}
+
 /// The network and its names.
 pub(crate) struct View {
     network: Network,
@@ -87,6 +104,8 @@ pub(crate) struct View {
     looked: Time,
     /// Nodes that were such hosts, or switches that nobody declared, and are nobody now.
     vacant: Vec<NodeId>,
+    /// What was seen of links since [`View::settle`] had nothing more to do.
+    unsettled: VecDeque<Unsettled>,
     /// Of what was seen in the network.
     contradictions: Contradictions<1000>,
 }
@@ -198,6 +217,7 @@ impl View {
             named_by: BTreeMap::new(),
             looked: Time::ZERO,
             vacant: Vec::new(),
+            unsettled: VecDeque::new(),
             contradictions: Contradictions::default(),
         };
         for (i, port) in config.ports.iter().enumerate() {
@@ -488,13 +508,23 @@ impl View {
         Some(node)
     }
 
-    /// Adds both directions of a cable: from a switch's port to another switch's, or to a host.
-    pub(crate) fn add_cable(
+    /// A cable was found: from a switch's port to another switch's, or to a host.
+    pub(crate) fn note_cable(
         &mut self,
         from: (NodeId, u32),
         to: (NodeId, Option<u32>),
         spec: LinkSpec,
-    ) -> Option<LinkId> {
+    ) {
+        self.unsettled.push_back(Unsettled::Cable { from, to, spec });
+    }
+
+    /// Adds both directions of a cable, where there is room.
+    fn add_cable(
+        &mut self,
+        from: (NodeId, u32),
+        to: (NodeId, Option<u32>),
+        spec: LinkSpec,
+    ) -> Option<[LinkId; 2]> {
         let back = LinkSpec { buffer: Buffer::Unlimited, ..spec };
         let (there, back) = self.network.connect(from.0, to.0, spec, back).ok()?;
         self.links.resize_with(back.index() + 1, LinkView::default);
@@ -504,7 +534,7 @@ impl View {
         if let Some(port) = to.1 {
             self.set_port(back, port);
         }
-        Some(there)
+        Some([there, back])
     }
 
     /// A link leaves by this port.
@@ -657,16 +687,47 @@ impl View {
     /// The port of a link says that it is up, or down.
     pub(crate) fn set_port_up(&mut self, link: LinkId, up: bool) {
         self.links[link.index()].port_down = !up;
+        self.unsettle(link);
     }
 
     /// A link that was discovered isn't seen any more.
     pub(crate) fn lose(&mut self, link: LinkId) {
         self.links[link.index()].lost = true;
+        self.unsettle(link);
     }
 
-    /// It is seen again; whether it was lost.
-    pub(crate) fn regain(&mut self, link: LinkId) -> bool {
-        core::mem::take(&mut self.links[link.index()].lost)
+    /// It is seen again.
+    pub(crate) fn regain(&mut self, link: LinkId) {
+        if core::mem::take(&mut self.links[link.index()].lost) {
+            self.unsettle(link);
+        }
+    }
+
+    /// Both directions of a cable may be up or down by what is known of one.
+    fn unsettle(&mut self, link: LinkId) {
+        let back = self.links[link.index()].back;
+        let both = [Some(link), back].into_iter().flatten();
+        self.unsettled.extend(both.map(Unsettled::Link));
+    }
+
+    /// Brings the network in line with the next of what was seen of links that changes it; `None` when nothing is left.
+    pub(crate) fn settle(&mut self, now: Time) -> Option<Changed> {
+        while let Some(next) = self.unsettled.pop_front() {
+            match next {
+                Unsettled::Link(link) => {
+                    if let Some(up) = self.refresh(link) {
+                        return Some(Changed::State(link, up));
+                    }
+                }
+                Unsettled::Cable { from, to, spec } => {
+                    if let Some(both) = self.add_cable(from, to, spec) {
+                        both.into_iter().for_each(|link| self.note_seen(now, link));
+                        return Some(Changed::Found(both));
+                    }
+                }
+            }
+        }
+        None
     }
 
     /// The queue of a link is said to be so congested, by an agent or by the switch itself.
@@ -703,7 +764,7 @@ impl View {
     }
 
     /// Brings the network in line with what is known of a link. Its new state if it has changed.
-    pub(crate) fn refresh(&mut self, link: LinkId) -> Option<bool> {
+    fn refresh(&mut self, link: LinkId) -> Option<bool> {
         let known = &self.links[link.index()];
         let back = known.back.map(|back| &self.links[back.index()]);
         let is_down = known.port_down || known.lost || back.is_some_and(|b| b.port_down || b.lost);
@@ -788,6 +849,27 @@ mod tests {
     use policy::Parameters;
 
     use super::*;
+
+    #[test]
+    fn the_network_follows_what_was_seen_link_by_link() {
+        let policy = policy::by_name("tcp", &Parameters::default()).expect("it is known");
+        let mut config = Config::new("tcp", policy);
+        let spec = config.discovered;
+        let mut view = View::new(&mut config).expect("a view");
+        let [one, other] = [1, 2].map(|number| view.add_switch(number, 2).expect("there is room"));
+        view.note_cable((one, 1), (other, Some(1)), spec);
+        assert_eq!(view.network().topology().links().len(), 0);
+        assert_eq!(view.settle(Time::ZERO), Some(Changed::Found([LinkId(0), LinkId(1)])));
+        assert_eq!(view.settle(Time::ZERO), None);
+        view.lose(LinkId(0));
+        assert!(view.network().is_up(LinkId(0)));
+        assert_eq!(view.settle(Time::ZERO), Some(Changed::State(LinkId(0), false)));
+        assert!(view.network().is_up(LinkId(1)));
+        assert_eq!(view.settle(Time::ZERO), Some(Changed::State(LinkId(1), false)));
+        view.regain(LinkId(0));
+        view.lose(LinkId(0));
+        assert_eq!(view.settle(Time::ZERO), None, "nothing has changed");
+    }
 
     #[test]
     fn what_peers_teach_is_bounded() {

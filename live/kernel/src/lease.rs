@@ -3,6 +3,7 @@
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use agent::{Renewal, Stale};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use rustix::time::{ClockId, clock_gettime};
@@ -123,7 +124,7 @@ impl Leases {
         if has_ended { remove() } else { Ok(0) }
     }
 
-    /// Makes a lease last from `now` on, in the order of [`agent::Leases::renew`], which says why.
+    /// Makes a lease last from `now` on. `remove` takes away what has none.
     ///
     /// # Errors
     /// [`Error::Stale`], or what the kernel says.
@@ -131,15 +132,18 @@ impl Leases {
         &self,
         now: Time,
         lease: Lease,
-        remove: impl FnOnce() -> Result<usize, Error>,
+        remove: impl Fn() -> Result<usize, Error>,
     ) -> Result<(), Error> {
         let Lease { epoch, span } = lease;
-        let begins = self.known().begins(epoch, now);
-        if begins.map_err(|stale| Error::Stale { given: epoch, standing: stale.obeys })? {
-            self.write(epoch, Time::ZERO)?;
-            remove()?;
+        let steps = self.known().renewal(now, epoch, span);
+        let stale = |stale: Stale| Error::Stale { given: epoch, standing: stale.obeys };
+        for step in steps.map_err(stale)? {
+            match step {
+                Renewal::End(end) => self.write(epoch, end)?,
+                Renewal::Remove => _ = remove()?,
+            }
         }
-        self.write(epoch, now + span)
+        Ok(())
     }
 
     fn write(&self, epoch: u64, end: Time) -> Result<(), Error> {

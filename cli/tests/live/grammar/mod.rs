@@ -1,6 +1,7 @@
 //! Valid messages in hostile order. Peers of one kind say whatever their interface has words for, and come and go;
 //! meanwhile an honest application is answered and its agent's leases are renewed, and when they are gone nothing of
-//! theirs is left: no application, no flow, no agent, no limit, no memory. What was recorded is decided again alike.
+//! theirs is left: no application, no flow, no agent, no limit, no memory. What was recorded is decided again alike, in a
+//! replay and by each policy in the simulator's driver (`decisions`).
 //!
 //! They share cores with who floods and are judged by time, so only `make grammar` runs them:
 //! `GRAMMAR_SECONDS=600 GRAMMAR_SEED=7`, so long for each interface, and three rounds at least.
@@ -23,6 +24,7 @@ use units::Rate;
 use wire::client::{Address, Client};
 
 use crate::daemon::{Agent, Daemon, get};
+use crate::decisions::hold_file;
 use crate::draw::Draw;
 
 const LEASE: Duration = Duration::from_secs(1);
@@ -252,6 +254,7 @@ async fn fuzz(surface: Surface) {
     let (end, folder) =
         (Instant::now() + Duration::from_secs(seconds), Arc::new(tempfile::tempdir().unwrap()));
     let (mut words, mut rounds, mut most_kib, mut took) = (0, 0, 0, Vec::new());
+    let mut steps = 0;
     while Instant::now() < end || rounds < LEAST_ROUNDS {
         let pick = |draw: &mut Draw| {
             config(draw.of(&policies()), draw.of(&["pacing", "pacing", "meters"]))
@@ -305,6 +308,7 @@ async fn fuzz(surface: Surface) {
                 "seed {seed}: {said}{}",
                 String::from_utf8_lossy(&replayed.stderr)
             );
+            steps += hold_file(&format!("seed {seed}"), &record);
             std::fs::remove_file(record).unwrap();
         }
     }
@@ -312,13 +316,13 @@ async fn fuzz(surface: Surface) {
     let at = |part: usize| took[(took.len() * part / 1000).min(took.len() - 1)].as_secs_f64() * 1e3;
     eprintln!(
         "{surface:?}, seed {seed}: {rounds} rounds, {words} words; {} honest announcements, {:.1} ms (p99), {:.1} ms \
-         (worst); {} MiB",
+         (worst); {} MiB; {steps} steps of policies were compared",
         took.len(),
         at(990),
         at(1000),
         most_kib >> 10
     );
-    assert!(words > 0 && !took.is_empty());
+    assert!(words > 0 && !took.is_empty() && steps > 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,6 +13,7 @@ use wire::client::connect;
 
 use super::{PORTS, To};
 use crate::draw::Draw;
+use crate::switch::segment;
 
 const PORTS_OF_SWITCH: u32 = 5;
 
@@ -38,8 +39,8 @@ fn address(draw: &mut Draw) -> [u8; 4] {
 /// ARP, LLDP, or TCP with some of its flags.
 fn frame(draw: &mut Draw, probes: &[Vec<u8>]) -> Vec<u8> {
     let (from, to) = (mac(draw), mac(draw));
-    let mut frame = Vec::from(if draw.once_in(2) { [0xff; 6] } else { to });
-    frame.extend(from);
+    let outer = if draw.once_in(2) { [0xff; 6] } else { to };
+    let mut frame = [outer, from].concat();
     match draw.below(5) {
         0..=1 => {
             frame.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, draw.of(&[1, 2])]);
@@ -51,30 +52,11 @@ fn frame(draw: &mut Draw, probes: &[Vec<u8>]) -> Vec<u8> {
         // What the controller has sent to look for links comes back, here or elsewhere.
         2 if !probes.is_empty() => return probes[draw.small::<usize>(probes.len() as u64)].clone(),
         _ => {
-            frame.extend([8, 0, 0x45, 0, 0, 44, 0, 0, 0, 0, 64, 6, 0, 0]);
-            frame.extend(address(draw));
-            frame.extend(address(draw));
-            frame.extend(draw.of(&PORTS).to_be_bytes());
-            frame.extend(draw.of(&PORTS).to_be_bytes());
-            frame.extend([
-                0,
-                0,
-                0,
-                1,
-                0,
-                0,
-                0,
-                0,
-                0x60,
-                draw.of(&[2, 0x12, 1, 0x11, 4, 0x10]),
-                0xff,
-                0xff,
-                0,
-                0,
-                0,
-                0,
-            ]);
-            frame.extend([3, 3, draw.small(16), 0]);
+            let (source, destination) = (address(draw), address(draw));
+            let (here, there) = (draw.of(&PORTS), draw.of(&PORTS));
+            let flags = draw.of(&[2, 0x12, 1, 0x11, 4, 0x10]);
+            let (from, to) = ((from, source, here), (outer, destination, there));
+            return segment(from, to, flags, draw.small(16), 0);
         }
     }
     frame.resize(frame.len().max(60), 0);

@@ -37,7 +37,7 @@ impl Controller {
         self.identify();
         self.enforce();
         self.tell_agents(out);
-        self.switches.write(&self.context, out);
+        self.fabric.switches.write(&self.context, out);
         out.append(&mut self.closing);
     }
 
@@ -157,7 +157,7 @@ impl Controller {
         let is_named = !self.view.link(link).interface.is_empty();
         self.agents.acting_for(at).is_some_and(|(_, agent)| {
             is_named && agent.capabilities.contains(&Capability::Windows)
-                || !self.switches.caps_windows(at)
+                || !self.fabric.switches.caps_windows(at)
         })
     }
 
@@ -169,7 +169,7 @@ impl Controller {
     /// Caps the window of each connection that a flow leads, or of each that goes over a link, where the link begins;
     /// whether somebody does.
     fn cap_each(&mut self, link: LinkId, flow: Option<FlowId>) -> bool {
-        let by_switch = self.switches.caps_windows(self.view.start(link));
+        let by_switch = self.fabric.switches.caps_windows(self.view.start(link));
         let is_first = flow.is_none_or(|id| self.registry.is_first(id));
         if !is_first || !by_switch && !self.agent_caps(link) {
             return false;
@@ -190,22 +190,22 @@ impl Controller {
     fn cap_connection(&mut self, link: LinkId, of: &Connection) -> bool {
         let (at, wanted) = (self.view.start(link), self.caps_in_force(link, of));
         if self.agent_caps(link) {
-            self.switches.uncap(&self.context, at, of);
+            self.fabric.switches.uncap(&self.context, at, of);
             // Of what is for all it is told once.
             let own = wanted.filter(|(_, is_own)| *is_own).map(|(caps, _)| caps);
             return self.agents.cap_window(&self.view, link, Some(*of), own);
         }
         let wanted = wanted.map(|(caps, _)| caps);
-        let can = self.switches.caps_windows(at) && self.goes_over(of, link);
+        let can = self.fabric.switches.caps_windows(at) && self.goes_over(of, link);
         let scale = self.registry.first_of(of).and_then(|(_, flow)| flow.scale);
         let caps = wanted.filter(|_| can).zip(scale);
         match caps.and_then(|(caps, shift)| self.cap_entry(link, &caps, shift)) {
             Some(does) => {
-                self.switches.cap(&self.context, at, *of, does);
+                self.fabric.switches.cap(&self.context, at, *of, does);
                 true
             }
             None => {
-                self.switches.uncap(&self.context, at, of);
+                self.fabric.switches.uncap(&self.context, at, of);
                 wanted.is_none()
             }
         }
@@ -227,7 +227,7 @@ impl Controller {
     /// All windows are capped by who is to do so now: the number of a port may be known that caps wait for, or its name,
     /// or an agent has come or gone that caps instead.
     fn cap_all(&mut self) {
-        if !self.switches.cap_any_windows() {
+        if !self.fabric.switches.cap_any_windows() {
             return;
         }
         for (link, flow, caps) in self.desired.all_windows() {
@@ -243,8 +243,8 @@ impl Controller {
 
     /// Others may be to cap windows at these nodes, where any is.
     pub(super) fn recap_at(&mut self, nodes: &[NodeId]) {
-        if nodes.iter().any(|node| self.switches.caps_windows(*node)) {
-            self.rollout.recap();
+        if nodes.iter().any(|node| self.fabric.switches.caps_windows(*node)) {
+            self.fabric.rollout.recap();
         }
     }
 
@@ -253,7 +253,7 @@ impl Controller {
     pub(super) fn cap_anew(&mut self, of: &Connection, was: &[LinkId]) {
         let mut links = self.path_of(of);
         let at: Vec<NodeId> = links.iter().map(|link| self.view.start(*link)).collect();
-        self.switches.uncap_elsewhere(&self.context, of, &at);
+        self.fabric.switches.uncap_elsewhere(&self.context, of, &at);
         let first = self.registry.first_of(of).map(|(id, _)| id);
         links.extend(first.into_iter().flat_map(|id| self.desired.links_capping(id)));
         for link in links.iter().chain(was) {
@@ -280,13 +280,13 @@ impl Controller {
 
     /// Gives a flow entries of its own, if it is the first of its connection.
     pub(super) fn pin(&mut self, id: FlowId) {
-        if !self.switches.is_empty()
+        if !self.fabric.switches.is_empty()
             && let Some(flow) = self.registry.flow(id)
             && flow.selector.is_by_ports()
             && self.registry.is_first(id)
         {
             let (flow, ends) = ((id, flow.selector.connection), flow.ends);
-            self.rollout.pin(&self.context, &mut self.switches, &self.view, flow, ends);
+            self.fabric.pin(&self.context, &self.view, flow, ends);
         }
     }
 
@@ -296,7 +296,7 @@ impl Controller {
             && let Some(at) = self.view.entrance(flow.ends, u64::from(id.0))
         {
             let key = Key::of_count(&flow.selector.connection);
-            self.switches.put_own(&self.context, at, key, Does::Count);
+            self.fabric.switches.put_own(&self.context, at, key, Does::Count);
         }
     }
 
@@ -305,32 +305,32 @@ impl Controller {
         let Some(flow) = self.registry.flow(id) else {
             return;
         };
-        self.rollout.unpin(&self.context, &mut self.switches, id, &flow.selector.connection);
+        self.fabric.unpin(&self.context, id, &flow.selector.connection);
         if flow.owner.is_none() {
             let key = Key::of_count(&flow.selector.connection);
-            self.switches.take_own_everywhere(&self.context, &key);
+            self.fabric.switches.take_own_everywhere(&self.context, &key);
         }
     }
 
     /// Goes on with a change of forwarding.
     fn roll(&mut self) {
         loop {
-            if self.rollout.wants_plan() {
-                if self.rollout.take_moved() {
+            if self.fabric.rollout.wants_plan() {
+                if self.fabric.rollout.take_moved() {
                     self.move_flows();
                     continue;
                 }
-                if self.rollout.take_recaps() {
+                if self.fabric.rollout.take_recaps() {
                     self.cap_all();
                 }
                 let watching = self.decider.watch().is_some();
-                self.rollout.plan(&self.switches, &self.view, watching);
+                self.fabric.plan(&self.view, watching);
             }
-            if !self.rollout.step(&self.context, &mut self.switches) {
+            if !self.fabric.step(&self.context) {
                 break;
             }
         }
-        if self.rollout.take_changed() {
+        if self.fabric.rollout.take_changed() {
             for id in self.registry.flows().map(|(id, _)| id).collect::<Vec<_>>() {
                 self.pin(id);
             }
@@ -341,7 +341,7 @@ impl Controller {
     /// go with all others, over a path that is whole.
     fn move_flows(&mut self) {
         let connection = |id| Some(self.registry.flow(id)?.selector.connection);
-        self.rollout.unpin_all(&self.context, &mut self.switches, connection);
+        self.fabric.unpin_all(&self.context, connection);
         for id in self.registry.flows().map(|(id, _)| id).collect::<Vec<_>>() {
             self.count(id);
             if self.desired.intention(id).limit().is_some() {
@@ -419,7 +419,7 @@ impl Controller {
                 let rate = grant.rate.take();
                 let first = self.registry.carried_by(&connection).first();
                 let at = self.view.entrance((src, dst), first.map_or(0, |id| u64::from(id.0)));
-                let is_metered = self.switches.hold(&self.context, connection, at, rate);
+                let is_metered = self.fabric.switches.hold(&self.context, connection, at, rate);
                 self.counters.directives_unenforced += u64::from(!is_metered);
             }
             let is_held = if connection.limitable().is_ok() {

@@ -20,7 +20,7 @@ use crate::message::{ChannelId, Closing, Output, Refusal};
 
 impl Controller {
     pub(super) fn handle_bytes(&mut self, channel: ChannelId, mut bytes: &[u8]) {
-        while let Some(taken) = self.switches.receive(&self.context, channel, bytes) {
+        while let Some(taken) = self.fabric.switches.receive(&self.context, channel, bytes) {
             bytes = &bytes[taken..];
             self.poll_switch(channel);
             if bytes.is_empty() {
@@ -31,19 +31,19 @@ impl Controller {
 
     /// Polls the sessions that wait for something that doesn't come.
     pub(super) fn poll_switches(&mut self) {
-        if let Some(due) = self.switches.due(self.context.now) {
+        if let Some(due) = self.fabric.switches.due(self.context.now) {
             for channel in due {
                 self.poll_switch(channel);
             }
-            self.switches.polled_all();
+            self.fabric.switches.polled_all();
         }
     }
 
     fn poll_switch(&mut self, channel: ChannelId) {
-        while let Some((node, event)) = self.switches.poll(&self.context, channel) {
+        while let Some((node, event)) = self.fabric.switches.poll(&self.context, channel) {
             self.handle_event(channel, node, event);
         }
-        if let Some(closed) = self.switches.polled(channel) {
+        if let Some(closed) = self.fabric.switches.polled(channel) {
             self.close_switch(channel, Closing::Session(closed));
         }
     }
@@ -59,16 +59,19 @@ impl Controller {
         match event {
             SwitchEvent::Ports(xid, ports, last) => {
                 for port in ports {
-                    self.discovery().port_found(node, &port, false);
+                    self.discover(|discovery| discovery.port_found(node, &port, false));
                 }
                 // What nobody asked, or asked for something else, begins nothing anew.
-                if last && matches!(self.switches.answered(node, xid), Some(Pending::Ports)) {
-                    self.discovery().ports_listed(node);
+                if last && matches!(self.fabric.switches.answered(node, xid), Some(Pending::Ports))
+                {
+                    self.discover(|discovery| discovery.ports_listed(node));
                     self.switch_ready(node);
                 }
             }
             SwitchEvent::PortStatus(reason, port) => {
-                self.discovery().port_found(node, &port, reason == PortReason::DELETE);
+                self.discover(|discovery| {
+                    discovery.port_found(node, &port, reason == PortReason::DELETE)
+                });
             }
             SwitchEvent::Packet { port, table, frame } => {
                 self.packet_in(node, port, table, &frame);
@@ -81,30 +84,33 @@ impl Controller {
                 }
             }
             SwitchEvent::Idle(connection) => self.idle(node, &connection),
-            SwitchEvent::Done(xid) => match self.switches.answered(node, xid) {
-                Some(Pending::Step) => self.stepped(node, Ok(())),
-                Some(Pending::Changes(changes)) => self.switches.confirm(node, changes),
+            SwitchEvent::Done(xid) => match self.fabric.switches.answered(node, xid) {
+                Some(Pending::Step) => self.fabric.stepped(node, Ok(())),
+                Some(Pending::Changes(changes)) => self.fabric.switches.confirm(node, changes),
                 _ => {}
             },
             SwitchEvent::Entries(xid, entries, last) => {
-                let sums = self.switches.entries_listed(&self.context, node, xid, &entries, last);
+                let sums =
+                    self.fabric.switches.entries_listed(&self.context, node, xid, &entries, last);
                 if let Some(sums) = sums {
                     self.carried(&sums);
                 }
             }
             SwitchEvent::Meters(xid, meters, last) => {
-                self.switches.meters_listed(&self.context, node, xid, &meters, last);
+                self.fabric.switches.meters_listed(&self.context, node, xid, &meters, last);
             }
             SwitchEvent::Failed(xid, code) => {
-                self.switches.note_error();
-                match self.switches.answered(node, xid) {
+                self.fabric.switches.note_error();
+                match self.fabric.switches.answered(node, xid) {
                     // A switch that knows no roles obeys everybody.
                     Some(Pending::Role) if code == Some(ErrorCode::STALE) => {
                         self.outranked_at(channel, node);
                     }
                     // A step that isn't confirmed must not stop all others.
-                    Some(Pending::Step) => self.stepped(node, Err(Failure(code))),
-                    Some(Pending::Changes(changes)) => self.switches.fail(node, &changes, code),
+                    Some(Pending::Step) => self.fabric.stepped(node, Err(Failure(code))),
+                    Some(Pending::Changes(changes)) => {
+                        self.fabric.switches.fail(node, &changes, code)
+                    }
                     // A switch that doesn't say what ports it has is of no use.
                     Some(Pending::Ports) => {
                         self.close_switch(channel, Closing::Session(Closed::Silence));
@@ -114,20 +120,14 @@ impl Controller {
             }
             // A controller of a later epoch has come meanwhile.
             SwitchEvent::Error(_, ErrorCode::IS_SLAVE) => self.outranked_at(channel, node),
-            SwitchEvent::Error(xid, code) => self.switches.refused(node, xid, code),
-            SwitchEvent::Malformed => self.switches.note_malformed(),
+            SwitchEvent::Error(xid, code) => self.fabric.switches.refused(node, xid, code),
+            SwitchEvent::Malformed => self.fabric.switches.note_malformed(),
             SwitchEvent::Up | SwitchEvent::Nothing => {}
         }
     }
 
-    /// A switch answers the barrier of a step of the rollout, or doesn't.
-    fn stepped(&mut self, node: NodeId, answer: Result<(), Failure>) {
-        self.rollout.confirmed(node);
-        self.switches.stepped(node, answer);
-    }
-
     fn switch_up(&mut self, channel: ChannelId) {
-        let Some(features) = self.switches.features(channel) else {
+        let Some(features) = self.fabric.switches.features(channel) else {
             return;
         };
         let most = self.context.limits.switches;
@@ -144,8 +144,7 @@ impl Controller {
                 return;
             }
         };
-        if let Some(old) = self.switches.up(&self.context, channel, node, &features) {
-            self.rollout.confirmed(node);
+        if let Some(old) = self.fabric.up(&self.context, channel, node, &features) {
             self.closing.push(Output::CloseSwitch(old, Closing::Replaced));
         }
     }
@@ -153,7 +152,8 @@ impl Controller {
     /// Whether the switch of a channel may be this datapath: with a certificate it is what that says.
     fn check_certificate(&self, channel: ChannelId, datapath_id: u64) -> Result<(), String> {
         let name = self.view.switch_name(datapath_id);
-        let Some(identity) = self.switches.identity(channel).filter(|proved| *proved != name)
+        let Some(identity) =
+            self.fabric.switches.identity(channel).filter(|proved| *proved != name)
         else {
             return Ok(());
         };
@@ -171,9 +171,9 @@ impl Controller {
     }
 
     fn switch_ready(&mut self, node: NodeId) {
-        self.rollout.make_due();
+        self.fabric.rollout.make_due();
         self.recap_at(&[node]);
-        if !self.switches.set_ready(&self.context, node) {
+        if !self.fabric.switches.set_ready(&self.context, node) {
             return;
         }
         // It is there for the first time: applications may have come before it, as they do when the
@@ -192,29 +192,22 @@ impl Controller {
 
     /// A switch takes nothing from this controller any more.
     fn outranked_at(&mut self, channel: ChannelId, node: NodeId) {
-        self.switches.note_outranked(node);
+        self.fabric.switches.note_outranked(node);
         self.close_switch(channel, Closing::Outranked);
     }
 
     fn close_switch(&mut self, channel: ChannelId, why: Closing) {
-        self.closing.extend(self.switches.take_output(channel));
-        self.lose_switch(channel);
+        self.closing.extend(self.fabric.switches.take_output(channel));
+        self.fabric.remove(self.context.now, channel);
         self.closing.push(Output::CloseSwitch(channel, why));
-    }
-
-    /// A channel is gone.
-    pub(super) fn lose_switch(&mut self, channel: ChannelId) {
-        if let Some(node) = self.switches.remove(self.context.now, channel) {
-            self.rollout.confirmed(node);
-        }
     }
 
     /// Forgets switches that nobody declared and that are gone for long, as hosts. No connection is sent through one
     /// without links.
     pub(super) fn forget_switches(&mut self) {
-        for node in self.switches.gone(self.context.now, self.context.memory()) {
+        for node in self.fabric.switches.gone(self.context.now, self.context.memory()) {
             if self.agents.acting_for(node).is_none() && self.view.forget_switch(node) {
-                self.switches.forget(node);
+                self.fabric.switches.forget(node);
                 self.agents.forget_nodes(&[node]);
             }
         }
@@ -223,14 +216,16 @@ impl Controller {
     fn packet_in(&mut self, node: NodeId, port: u32, table: u8, frame: &Frame) {
         match frame.content {
             Content::Probe { datapath_id, port: from } => {
-                self.discovery().probed(datapath_id, from, node, port);
+                self.discover(|discovery| discovery.probed(datapath_id, from, node, port));
                 return;
             }
             Content::Arp { sender } => {
-                self.discovery().locate(node, port, frame.source, sender.into());
+                self.discover(|discovery| {
+                    discovery.locate(node, port, frame.source, sender.into())
+                });
             }
             Content::Ip { source, tcp, .. } => {
-                self.discovery().locate(node, port, frame.source, source);
+                self.discover(|discovery| discovery.locate(node, port, frame.source, source));
                 if let Some(segment) = tcp {
                     self.watched(node, port, &segment);
                 }
@@ -239,7 +234,7 @@ impl Controller {
         }
         // Table 0 sends copies; the packets themselves are on their way. Answers to our questions have arrived.
         if table > 0 && frame.destination != OWN {
-            self.discovery().forward(node, port, frame);
+            self.discover(|discovery| discovery.forward(node, port, frame));
         }
     }
 
@@ -248,7 +243,7 @@ impl Controller {
     fn idle(&mut self, node: NodeId, connection: &Connection) {
         let key = Key::of_count(connection);
         // What is metered isn't counted.
-        let counts = self.switches.get(node).is_some_and(|switch| {
+        let counts = self.fabric.switches.get(node).is_some_and(|switch| {
             switch.own.contains_key(&key) && !switch.meters.contains(connection)
         });
         let would_tell = |host| self.agents.would_report(&self.context, host);

@@ -225,13 +225,13 @@ impl Answers<'_> {
         });
         switches
             .map(|(number, node)| {
-                let known = self.switches.get(NodeId(number));
+                let known = self.fabric.switches.get(NodeId(number));
                 SwitchStatus {
                     name: node.name.clone(),
                     datapath_id: self.view.datapath_of(NodeId(number)),
                     connected: known.is_some_and(|switch| switch.ready),
                     settled: known.is_some_and(|s| s.ready && s.refused.is_empty())
-                        && self.rollout.is_settled(NodeId(number)),
+                        && self.fabric.rollout.is_settled(NodeId(number)),
                     entries: known.filter(|switch| switch.capable).map_or(0, |switch| {
                         let own = switch.own.len() + switch.meters.len() + switch.caps.len();
                         switch.routes.len() + own
@@ -272,7 +272,7 @@ impl Answers<'_> {
     /// Whether probes would cross a link: between two switches that are connected.
     fn can_be_seen(&self, link: LinkId) -> bool {
         let link = self.view.network().topology().link(link);
-        [link.from, link.to].iter().all(|n| self.switches.is_ready(*n))
+        [link.from, link.to].iter().all(|n| self.fabric.switches.is_ready(*n))
     }
 
     /// Whether probes must have crossed a link by now.
@@ -283,7 +283,7 @@ impl Answers<'_> {
             return false;
         }
         let link = self.view.network().topology().link(link);
-        let ends = [link.from, link.to].map(|node| self.switches.get(node));
+        let ends = [link.from, link.to].map(|node| self.fabric.switches.get(node));
         ends.iter().all(|end| end.is_some_and(|switch| switch.ready && long(switch.ready_since)))
     }
 
@@ -350,7 +350,7 @@ impl Answers<'_> {
         }
         for switch in self.switch_statuses() {
             let node = self.view.named(&switch.name);
-            let known = node.and_then(|node| self.switches.get(node));
+            let known = node.and_then(|node| self.fabric.switches.get(node));
             if known.is_some_and(|known| known.obeys_another) {
                 problems.push(format!(
                     "switch {} obeys a controller of a later epoch than {}: stop one of the two",
@@ -360,7 +360,7 @@ impl Answers<'_> {
                 problems.push(format!("switch {} is not connected", switch.name));
             }
         }
-        for (node, switch) in self.switches.iter() {
+        for (node, switch) in self.fabric.switches.iter() {
             if switch.ready && !switch.capable {
                 let name = self.view.node_name(node);
                 problems
@@ -431,7 +431,7 @@ impl Answers<'_> {
             ));
         }
         problems.extend(self.unattended(over));
-        for (node, switch) in self.switches.iter() {
+        for (node, switch) in self.fabric.switches.iter() {
             let meters = switch.meters.connections();
             let meters = meters.filter_map(|(of, failure)| Some(("rate", of, failure?)));
             let caps = switch.caps.failures().map(|(of, failure)| ("window", of, failure));
@@ -574,7 +574,7 @@ impl Answers<'_> {
 
     /// A switch that has confirmed nothing for longer than its entries last.
     fn silence_of(&self, node: NodeId) -> Option<String> {
-        let silent = self.switches.get(node)?.silence(&self.context, self.as_of)?;
+        let silent = self.fabric.switches.get(node)?.silence(&self.context, self.as_of)?;
         let (name, seconds) = (self.view.node_name(node), silent.as_nanos() / 1_000_000_000);
         Some(format!("switch {name} has confirmed nothing for {seconds} s: its entries have ended"))
     }
@@ -620,7 +620,7 @@ impl Answers<'_> {
         let agent = self.agents.acting_for(flow.ends.0).map(|(_, agent)| agent);
         let held = |connection: &Connection| match self.context.enforcement {
             Enforcement::Meters => {
-                let (node, rate) = self.switches.enforced(connection)?;
+                let (node, rate) = self.fabric.switches.enforced(connection)?;
                 self.silence_of(node).is_none().then_some(rate)
             }
             Enforcement::Pacing => {
@@ -647,7 +647,8 @@ impl Answers<'_> {
     /// Why something that the policy wants of a flow is not done.
     fn failure(&self, id: FlowId, flow: &Flow) -> Option<String> {
         let limited = self.limited(flow);
-        if let Some((node, failure)) = limited.iter().find_map(|c| self.switches.failure(c)) {
+        if let Some((node, failure)) = limited.iter().find_map(|c| self.fabric.switches.failure(c))
+        {
             return Some(format!("switch {}: {failure}", self.view.node_name(node)));
         }
         let failures = self.agents.acting_for(flow.ends.0).map(|(_, agent)| &agent.failures);

@@ -85,7 +85,7 @@ impl Controller {
         for old in replaced {
             self.close_agent(old, Closing::Replaced);
         }
-        self.rollout.make_due();
+        self.fabric.rollout.make_due();
         let hosts = self.agents.hosts_of(channel).to_vec();
         self.recap_at(&hosts);
         Ok(())

@@ -10,7 +10,6 @@ use openflow::{Port, PortNo};
 use units::Rate;
 
 use crate::context::Context;
-use crate::decider::Decider;
 use crate::fabric::frame::{Content, Frame, make_question};
 use crate::fabric::rollout::Rollout;
 use crate::fabric::switches::{PortView, Switches};
@@ -28,14 +27,12 @@ const OUTPUTS: usize = 1_024;
 /// Most ports of a switch that are noted.
 const PORTS: usize = 4_096;
 
-/// What discovery reads and changes.
+/// What discovery reads and changes: the fabric, and the view that it says to what it finds.
 pub(crate) struct Discovery<'a> {
-    pub(crate) cx: &'a Context,
-    pub(crate) view: &'a mut View,
-    pub(crate) switches: &'a mut Switches,
-    pub(crate) rollout: &'a mut Rollout,
-    /// The policy hears of links that fail, return and are found.
-    pub(crate) decider: &'a mut Decider,
+    pub(super) cx: &'a Context,
+    pub(super) view: &'a mut View,
+    pub(super) switches: &'a mut Switches,
+    pub(super) rollout: &'a mut Rollout,
 }
 
 impl Discovery<'_> {
@@ -64,7 +61,6 @@ impl Discovery<'_> {
                 self.rollout.recap();
             }
             self.view.set_port_up(link, up);
-            self.refresh(link);
         }
     }
 
@@ -80,25 +76,8 @@ impl Discovery<'_> {
         for number in gone {
             if let Some(link) = self.view.link_at(node, number) {
                 self.view.set_port_up(link, false);
-                self.refresh(link);
             }
         }
-    }
-
-    /// Brings both directions of a cable in line with what is known, and tells what changed.
-    fn refresh(&mut self, link: LinkId) {
-        let back = self.view.link(link).back;
-        for link in [Some(link), back].into_iter().flatten() {
-            if let Some(up) = self.view.refresh(link) {
-                self.tell(link, up);
-                self.switches.counters.reroutes += 1;
-                self.rollout.paths_changed();
-            }
-        }
-    }
-
-    fn tell(&mut self, link: LinkId, up: bool) {
-        self.decider.tell_link(self.cx.now, self.view.network(), link, up);
     }
 
     /// A probe that left a switch by a port came in at another.
@@ -151,9 +130,7 @@ impl Discovery<'_> {
                     self.rollout.recap();
                 }
                 self.view.note_seen(self.cx.now, link);
-                if self.view.regain(link) {
-                    self.refresh(link);
-                }
+                self.view.regain(link);
             }
             None => {
                 self.clear(from, from_port);
@@ -170,7 +147,6 @@ impl Discovery<'_> {
         {
             self.view.lose(link);
             self.view.clear_port(node, port);
-            self.refresh(link);
         }
     }
 
@@ -186,16 +162,7 @@ impl Discovery<'_> {
         let speed = port.map(|port| port.speed).filter(|speed| *speed > Rate::ZERO);
         let capacity = speed.unwrap_or(self.cx.discovered.capacity);
         let spec = LinkSpec { capacity, ..self.cx.discovered };
-        let Some(link) = self.view.add_cable(from, to, spec) else {
-            return;
-        };
-        let back = self.view.link(link).back;
-        for link in [Some(link), back].into_iter().flatten() {
-            self.view.note_seen(self.cx.now, link);
-            self.tell(link, true);
-        }
-        self.switches.counters.reroutes += 1;
-        self.rollout.paths_changed();
+        self.view.note_cable(from, to, spec);
     }
 
     /// Discovered links between switches that no probe crosses any more.
@@ -212,7 +179,6 @@ impl Discovery<'_> {
         }
         for link in lost {
             self.view.lose(link);
-            self.refresh(link);
         }
     }
 

@@ -254,10 +254,12 @@ fn tree(host: NodeId) -> u64 {
 #[cfg(test)]
 mod tests {
     use model::{LinkId, NodeKind, Topology};
+    use units::Time;
 
     use super::*;
     use crate::config::{HostConfig, PortConfig};
     use crate::fixture::config;
+    use crate::view::Changed;
 
     const ADDRESS: core::net::IpAddr = core::net::IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 1));
 
@@ -290,7 +292,7 @@ mod tests {
         assert_eq!(entry(&view, NodeId(1)), Some((Does::Out(12), 1)));
         assert_eq!(entry(&view, NodeId(0)), Some((Does::Out(10), 2)));
         view.set_port_up(LinkId(2), false);
-        assert_eq!(view.refresh(LinkId(2)), Some(false));
+        assert_eq!(view.settle(Time::ZERO), Some(Changed::State(LinkId(2), false)));
         assert_eq!(entry(&view, NodeId(0)), None, "no way, no entry");
     }
 

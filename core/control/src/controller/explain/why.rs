@@ -280,11 +280,12 @@ impl Answers<'_> {
         if limited.is_empty() {
             return format!("nobody yet: {}", self.unseen_yet(flow));
         }
-        if let Some((node, failure)) = limited.iter().find_map(|c| self.switches.failure(c)) {
+        if let Some((node, failure)) = limited.iter().find_map(|c| self.fabric.switches.failure(c))
+        {
             return format!("nobody: switch {} failed: {failure}", self.view.node_name(node));
         }
         let at = self.view.entrance(flow.ends, u64::from(id.0));
-        let Some(node) = at.filter(|node| self.switches.is_ready(*node)) else {
+        let Some(node) = at.filter(|node| self.fabric.switches.is_ready(*node)) else {
             return "nobody: the first switch of its path is not connected".to_string();
         };
         let name = self.view.node_name(node);

@@ -182,11 +182,11 @@ impl Answers<'_> {
     ) -> Standing {
         let at = self.view.start(link);
         let name = self.view.node_name(at);
-        if !self.switches.caps_windows(at) {
+        if !self.fabric.switches.caps_windows(at) {
             let reason = self.unacted(at);
             return Standing::Failed(format!("{reason}; it caps no windows itself"));
         }
-        if !self.switches.is_ready(at) {
+        if !self.fabric.switches.is_ready(at) {
             return Standing::Awaited("it is not connected".into());
         }
         if scale.is_none() {
@@ -196,7 +196,7 @@ impl Answers<'_> {
             let link = self.view.link_name(link);
             return Standing::Awaited(format!("the port of {link} is not known"));
         }
-        let known = self.switches.get(at);
+        let known = self.fabric.switches.get(at);
         if known.is_some_and(|switch| !switch.capable) {
             return Standing::Failed(format!("switch {name} has less than two tables"));
         }
