@@ -1,11 +1,11 @@
 //! What is divided over turns, answers and requests, is what it would be in one piece.
 
-use crate::decide::{named, rig};
-use crate::in_memory::{Rig, Shape, connection};
+use crate::decide::{named, report, rig, sampled};
+use crate::in_memory::{Rig, SECOND, Shape, connection};
 use proptest::prelude::*;
 use protocol::Processes;
 use protocol::application::Declaration;
-use units::{Bytes, Rate, Time};
+use units::{Bytes, Rate, Span, Time};
 use watermaster_control::question::{
     ExplainFlow, ExplainJob, Flows, FlowsOf, Jobs, Overview, Question,
 };
@@ -92,6 +92,30 @@ fn answers_in_parts_are_those_in_one_piece() {
     assert_eq!((bottleneck.rivals.len(), bottleneck.more), (10, 29));
     let links = answers.status().links;
     assert_eq!(links.iter().map(|link| link.flows).max(), Some(40));
+}
+
+/// Each connection of a flow is looked at, and each flow that was declared just so has all of them.
+#[test]
+fn a_flow_of_many_connections_takes_as_many_steps() {
+    let mut rig = rig("smsf");
+    let agent = rig.agent("left", &[0, 1, 2]);
+    rig.start("app", "job");
+    for flow in 1..=4 {
+        rig.flow("app", "job", flow, connection(0, 3, 0), None).unwrap();
+    }
+    rig.pass(SECOND);
+    let seen: Vec<_> = (1..=6).map(|port| report(connection(0, 3, port), 0, 1_000)).collect();
+    let seen = sampled(rig.now, &seen);
+    rig.input(Input::Reported(agent, &seen)).unwrap();
+    rig.pass(Span::ZERO);
+    let answers = rig.controller.at(rig.now);
+    let connections: Vec<_> = answers.flows(9).iter().map(|flow| flow.carriers.len()).collect();
+    assert_eq!(connections, [6; 4]);
+    assert_alike(&answers);
+    // One part for each flow that is looked at, one for each that is told of, and the end.
+    let mut question = Flows::new(9);
+    let parts = (1..).find(|_| question.go_on(&answers, 6).is_some());
+    assert_eq!(parts, Some(9));
 }
 
 /// What is told of the flows while between two parts one with an odd number ends and another begins, which may be given

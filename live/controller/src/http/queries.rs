@@ -212,8 +212,9 @@ pub async fn explain_flow(
     answer(&hub, &asks, ExplainFlow::new(&application, &job, &flow), told, "flow").await
 }
 
-/// Asks the machine, and says as JSON what is `told` of the answer: one long answer of a tenant at a time, and as much on its way as the
-/// tenant has room for. A long one is written on a thread of its own, so that the system lets others go meanwhile.
+/// Asks the machine, and says as JSON what is `told` of the answer: one long answer of a tenant at a time, and as much on
+/// its way as the tenant has room for. A long one is written on a thread of its own, so that the system lets others go
+/// meanwhile.
 async fn answer<Q, T>(
     hub: &Hub,
     asks: &Arc<Tenant>,

@@ -6,8 +6,9 @@
 //! most. What adds up is the sum of what each flow had when it was added. A version is that of the first part, so that
 //! who follows hears of what has changed since.
 //!
-//! What is one step, however long: the flows that were declared of one connection, the failures of agents, links,
-//! switches and applications in the status, and, while decisions are frozen, the limits that still stand.
+//! A flow takes a step for each connection that carries it. What is one part, however long: one flow, the flows that were
+//! declared of one connection, what the status tells beside flows and grants (agents and what those that are gone left,
+//! pods, links, switches, applications), and, while decisions are frozen, the limits that still stand.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -33,7 +34,7 @@ use crate::status::{
 
 /// Steps of a part, so many that others hardly wait for it.
 pub const PART: usize = 32;
-/// An explanation takes as long as so many other steps.
+/// An explanation takes as long as so many other steps, for each connection that carries its flow.
 const EXPLANATION: usize = 8;
 /// Flows of a job that are explained.
 const EXPLAINED: usize = 1000;
@@ -61,6 +62,11 @@ impl Answers<'_> {
     pub(super) fn same_flow(&self, id: FlowId, begun: u64) -> Option<&Flow> {
         self.registry.flow(id).filter(|flow| flow.begun == begun)
     }
+
+    /// Steps that a flow takes: each connection that carries it is looked at.
+    fn steps(&self, flow: Option<&Flow>) -> usize {
+        flow.map_or(1, |flow| self.registry.joins.joined_by(&flow.selector).max(1))
+    }
 }
 
 /// Which numbers of flows have been gone over.
@@ -70,12 +76,17 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// The next `most`; nothing once there are no more.
+    /// The next, whose flows take `most` steps; nothing once there are no more.
     fn part(&mut self, answers: &Answers<'_>, most: usize) -> Option<Range<usize>> {
-        let end = self.next.saturating_add(most).min(answers.registry.numbers());
-        let part = self.next..end;
-        self.next = self.next.max(end);
-        (!part.is_empty()).then_some(part)
+        let (first, all) = (self.next, answers.registry.numbers());
+        let mut left = most;
+        while left > 0 && self.next < all {
+            let id = u32::try_from(self.next).ok().map(FlowId);
+            let flow = id.and_then(|id| answers.registry.flow(id));
+            left = left.saturating_sub(answers.steps(flow));
+            self.next += 1;
+        }
+        (first < self.next).then_some(first..self.next)
     }
 }
 
@@ -135,13 +146,14 @@ impl Question for Flows {
             }
             return None;
         }
-        for _ in 0..most {
+        let mut left = most;
+        while left > 0 {
             let Some((_, id, begun)) = self.first.pop_first() else {
                 return Some(mem::take(&mut self.told));
             };
-            if let Some(flow) = answers.same_flow(id, begun) {
-                self.told.push(answers.flow_status(id, flow));
-            }
+            let flow = answers.same_flow(id, begun);
+            self.told.extend(flow.map(|flow| answers.flow_status(id, flow)));
+            left = left.saturating_sub(answers.steps(flow));
         }
         None
     }
@@ -171,7 +183,8 @@ impl Question for FlowsOf {
         let version = self.version.unwrap_or_else(|| answers.version(&self.application));
         self.version = Some(version);
         let known = answers.registry.applications.get(&self.application);
-        for _ in 0..most {
+        let mut left = most;
+        while left > 0 {
             let asked = known.filter(|_| self.told.len() < self.most);
             let Some((_, id)) = asked.and_then(|known| self.place.go_on(answers, known)) else {
                 return Some(ApplicationFlows {
@@ -181,9 +194,9 @@ impl Question for FlowsOf {
                     more: known.map_or(0, |known| known.flows.saturating_sub(self.most)),
                 });
             };
-            if let Some((id, flow)) = id.and_then(|id| Some((id, answers.registry.flow(id)?))) {
-                self.told.push(answers.flow_status(id, flow));
-            }
+            let found = id.and_then(|id| Some((id, answers.registry.flow(id)?)));
+            self.told.extend(found.map(|(id, flow)| answers.flow_status(id, flow)));
+            left = left.saturating_sub(answers.steps(found.map(|(_, flow)| flow)));
         }
         None
     }
@@ -211,16 +224,18 @@ impl Question for Jobs {
 
     fn go_on(&mut self, answers: &Answers<'_>, most: usize) -> Option<Vec<JobStatus>> {
         let applications = &answers.registry.applications;
-        for _ in 0..most {
+        let mut left = most;
+        while left > 0 {
+            let mut steps = 1;
             let known = self.at.as_deref().and_then(|name| applications.get(name));
             match known.and_then(|known| self.place.go_on(answers, known)) {
                 Some((job, None)) => self.told.push(answers.job_status(job)),
                 Some((_, Some(id))) => {
-                    if let (Some(flow), Some(job)) =
-                        (answers.registry.flow(id), self.told.last_mut())
-                    {
+                    let flow = answers.registry.flow(id);
+                    if let (Some(flow), Some(job)) = (flow, self.told.last_mut()) {
                         answers.add_to_job(job, id, flow);
                     }
+                    steps = answers.steps(flow);
                 }
                 None => {
                     let next = match (&self.of, &self.at) {
@@ -232,6 +247,7 @@ impl Question for Jobs {
                     (self.at, self.place) = (Some(Arc::clone(next)), Place::default());
                 }
             }
+            left = left.saturating_sub(steps);
         }
         None
     }
@@ -273,13 +289,14 @@ impl Explaining {
         if !mem::replace(&mut self.is_added_up, true) {
             answers.add_ended(&mut self.loads, |link| self.links.contains(&link));
         }
-        for _ in 0..most.div_ceil(EXPLANATION) {
+        let mut left = most;
+        while left > 0 {
             let Some(name) = self.flows.pop_front() else { return Some(mem::take(&mut self.told)) };
             let found = job.flows.get(&name);
-            if let Some((id, flow)) = found.and_then(|id| Some((*id, answers.registry.flow(*id)?)))
-            {
-                self.told.push(answers.explain_one(id, flow, &self.loads));
-            }
+            let found = found.and_then(|id| Some((*id, answers.registry.flow(*id)?)));
+            self.told.extend(found.map(|(id, flow)| answers.explain_one(id, flow, &self.loads)));
+            let steps = EXPLANATION * answers.steps(found.map(|(_, flow)| flow));
+            left = left.saturating_sub(steps);
         }
         None
     }
