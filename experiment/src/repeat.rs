@@ -55,8 +55,9 @@ impl RunResult {
         Some(Self { results, ..first.clone() })
     }
 
-    /// Widens the intervals of means over so many `runs` to those in which the mean of so many `draws` more is expected, and
-    /// judges anew: Student's t times the deviation times √(1/n + 1/m), where that of the mean has √(1/n).
+    /// Widens the intervals of means over so many `runs` to those in which the mean of so many `draws` more is
+    /// expected, and judges anew: Student's t times the deviation times √(1/n + 1/m), where that of the mean has
+    /// √(1/n).
     pub(crate) fn expect_more(&mut self, draws: u32, runs: usize) {
         let wider = (1.0 + runs as f64 / f64::from(draws)).sqrt();
         for result in &mut self.results {

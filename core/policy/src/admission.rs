@@ -149,11 +149,7 @@ impl Admission {
             let link = &mut self.links[link.index()];
             link.transmit.rerank(before, rank);
             link.waiting.rerank(before, rank);
-            // Several groups transmit here as long as the agenda isn't worked off, and another may be the
-            // first of them.
-            if let Some((best, _)) = link.transmit.first() {
-                self.agenda.extend(link.transmit.behind(best));
-            }
+            // No other group transmits here: flows are placed only while the agenda is worked off, to its end.
             wake(link, &mut self.agenda);
         }
     }

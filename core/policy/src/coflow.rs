@@ -655,8 +655,8 @@ impl Coflow {
         }
     }
 
-    /// Counts the flows of the job on every link among those of old jobs, or no longer. The job is up to date,
-    /// or has no flows.
+    /// Counts the flows of the job on every link among those of old jobs, as the last [`Coflow::refresh`] found
+    /// them; or takes off again what was so counted.
     pub(crate) fn count_old(&mut self, is_old: bool, links: &mut Links) {
         if core::mem::replace(&mut self.is_old, is_old) == is_old {
             return;

@@ -17,10 +17,10 @@ pub fn by_bottleneck(bottlenecks: &[f64]) -> Vec<usize> {
     order
 }
 
-/// Sincronia's order, "bottleneck, select, scale, iterate" (Agarwal et al., SIGCOMM 2018), last goes the job that weighs least for what it takes of the most loaded link;
-/// the others are then valued less for what it would have made them wait. At most four times the least sum of
-/// completion times on links, each times the job's weight; ties go to the later. Weights are positive; jobs
-/// without have 1.
+/// Sincronia's order, "bottleneck, select, scale, iterate" (Agarwal et al., SIGCOMM 2018): last goes the job that
+/// weighs least for what it takes of the most loaded link; the others are then valued less for what it would have
+/// made them wait. At most four times the least sum of completion times on links, each times the job's weight; ties
+/// go to the later. Weights are positive; jobs without have 1.
 ///
 /// A step looks at all links, and at the jobs that take some of the most loaded one.
 pub fn bssf(jobs: &[Demand], weights: &[f64]) -> Vec<usize> {

@@ -108,6 +108,27 @@ fn rows_come_back_as_they_were() {
     }
 }
 
+/// Rows are written some at a time; these are more than go at once.
+#[test]
+fn many_rows_come_back_in_order() {
+    let into = Scratch::new("many");
+    let flows = (0..20_000).map(|id: u32| {
+        let start = u64::from(id);
+        flow(id, id / 2, 1_000, start, (!id.is_multiple_of(3)).then_some(start + 1))
+    });
+    let outcome = engine::Outcome { flows: flows.collect(), ..engine::Outcome::default() };
+    let runs = [run("tcp", outcome)];
+    store::write(&into.0, &origin(), &three_hosts(), &runs).unwrap();
+    let got = rows(&into.0.join("flows.parquet"));
+    assert_eq!(got.len(), 20_000);
+    for (row, flow) in got.iter().zip(&runs[0].outcome.flows) {
+        assert_eq!(field(row, "flow"), &Field::Long(flow.id.0.into()));
+        assert_eq!(field(row, "job"), &Field::Long(flow.job.0.into()));
+        let end = flow.end.map_or(Field::Null, |end| Field::Double(end.as_secs_f64()));
+        assert_eq!(field(row, "end_s"), &end);
+    }
+}
+
 #[test]
 fn a_file_says_where_it_comes_from() {
     let into = Scratch::new("origin");

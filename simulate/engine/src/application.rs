@@ -1,5 +1,6 @@
 //! Simulated applications: their traffic, and their messages to the controller.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use model::{Directive, FlowId, JobClass, JobId, LinkId, Network, NodeId, Observation};
@@ -215,8 +216,8 @@ impl<W: World> Actions<'_, W> {
     }
 
     /// The record of a flow.
-    pub fn flow(&self, flow: FlowId) -> FlowRecord {
-        self.outcome.flows.at(flow.index())
+    pub fn flow(&self, flow: FlowId) -> Cow<'_, FlowRecord> {
+        self.outcome.flows.peek(flow.index())
     }
 
     /// Counts completions of a kind from now on; their position in the results.

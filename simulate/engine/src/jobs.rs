@@ -41,7 +41,7 @@ impl<'a> Jobs<'a> {
         actions: &mut Actions<'_, W>,
     ) -> Result<(), W::Error> {
         let (src, dst, size) = (flow.src, flow.dst, flow.size);
-        let id = actions.outcome().jobs.at(job).id;
+        let id = actions.outcome().jobs.peek(job).id;
         let flow = actions.start(id, src, dst, size)?;
         // Other applications have flows too, and jobs.
         self.owners.skip(flow.index(), usize::MAX);

@@ -5,6 +5,7 @@
 //! takes (frame of reference: Goldstein, Ramakrishnan, Shaft, ICDE 1998, "Compressing relations and
 //! indexes").
 
+use std::borrow::Cow;
 use std::fmt;
 
 use model::{FlowId, JobClass, JobId, NodeId};
@@ -95,7 +96,18 @@ impl<T: Record> Records<T> {
     /// # Panics
     /// Where there is none, as a slice does.
     pub fn at(&self, position: usize) -> T {
-        self.get(position).unwrap_or_else(|| panic!("record {position} of {}", self.count))
+        self.peek(position).into_owned()
+    }
+
+    /// The record at a position where there is one, as it stands in an open block.
+    ///
+    /// # Panics
+    /// Where there is none, as a slice does.
+    pub fn peek(&self, position: usize) -> Cow<'_, T> {
+        match &self.blocks[position / BLOCK] {
+            Block::Open(records) => Cow::Borrowed(&records[position % BLOCK]),
+            Block::Sealed(octets) => Cow::Owned(T::open(octets).swap_remove(position % BLOCK)),
+        }
     }
 
     /// The record at a position where there is one, to be changed. Its block is open from then on.
@@ -498,6 +510,7 @@ mod tests {
         for (position, flow) in flows.iter().enumerate() {
             assert_eq!(kept.at(position), *flow);
         }
+        assert!(matches!(kept.peek(5 * BLOCK), Cow::Borrowed(_)), "its block is open");
     }
 
     #[test]
