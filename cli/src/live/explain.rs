@@ -11,9 +11,6 @@ use super::{
 };
 use crate::failure::{Failure, print};
 
-/// Connections of a flow that are shown.
-const SHOWN: usize = 10;
-
 /// Show why a flow, or each flow of a job, has its rate; or how an application stands
 ///
 /// Which link limits it, who else is on that link, which rule decided and since when; what is
@@ -239,15 +236,15 @@ fn flow(explanation: &Value) -> String {
     );
     let carriers = list(flow, "carriers");
     if *carriers != [connection.clone()] {
-        for carrier in carriers.iter().take(SHOWN) {
+        for carrier in carriers {
             out += &format!(
                 "  over {} -> {}\n",
                 text(carrier, "source"),
                 text(carrier, "destination")
             );
         }
-        if carriers.len() > SHOWN {
-            out += &format!("  and {} more\n", carriers.len() - SHOWN);
+        if let Some(more) = flow["more_carriers"].as_u64().filter(|more| *more > 0) {
+            out += &format!("  and {more} more\n");
         }
     }
     let pods = ["source_pod", "destination_pod"].map(|key| flow[key].as_str());
@@ -361,6 +358,15 @@ mod tests {
         assert!(said.ends_with(cut), "{said}");
         let whole = job(&found(0));
         assert!(whole.contains("flows: 2\n") && !whole.contains("left out"), "{whole}");
+    }
+
+    #[test]
+    fn connections_that_are_left_out_are_counted() {
+        let ends = json!({ "source": "10.0.0.1:1", "destination": "10.0.0.2:2" });
+        let said =
+            |more| flow(&json!({ "flow": { "carriers": [ends.clone()], "more_carriers": more } }));
+        assert!(said(3).contains("  over 10.0.0.1:1 -> 10.0.0.2:2\n  and 3 more\n"), "{}", said(3));
+        assert!(!said(0).contains("more\n"), "{}", said(0));
     }
 
     #[test]

@@ -261,6 +261,7 @@ mod tests {
             source_pod: None,
             destination_pod: None,
             carriers: Vec::new(),
+            more_carriers: 0,
             intended_bps: Some(Rate::from_mbps(12)),
             enforced_bps: None,
             failed: Some("no room".to_owned()),

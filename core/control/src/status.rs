@@ -196,8 +196,11 @@ pub struct FlowStatus {
     pub flow: String,
     /// Its packets, as they were declared; a port that was not known is 0.
     pub connection: Connection,
-    /// The connections that carry it: itself, or those that agents saw where a port was not known.
+    /// The connections that carry it, by their addresses, 16 at most: itself, or those that agents saw where a port was
+    /// not known.
     pub carriers: Vec<Connection>,
+    /// How many more connections carry it.
+    pub more_carriers: usize,
     /// The pod of Kubernetes where its data comes from, as `namespace/name`; nothing where no agent tells.
     pub source_pod: Option<String>,
     /// The pod where its data goes to, likewise.

@@ -912,7 +912,10 @@ export interface components {
              * @description What it was declared to be, payload; after a contradiction, what the policy reckons with.
              */
             bytes: number | null;
-            /** @description The connections that carry it: itself, or those that agents saw where a port was not known. */
+            /**
+             * @description The connections that carry it, by their addresses, 16 at most: itself, or those that agents saw where a port was
+             *     not known.
+             */
             carriers: components["schemas"]["Connection"][];
             /** @description Its packets, as they were declared; a port that was not known is 0. */
             connection: components["schemas"]["Connection"];
@@ -946,6 +949,11 @@ export interface components {
              * @description What was measured between the last two reports, payload; nothing where the last is old.
              */
             measured_bps: number | null;
+            /**
+             * Format: uint
+             * @description How many more connections carry it.
+             */
+            more_carriers: number;
             /** @description The pod of Kubernetes where its data comes from, as `namespace/name`; nothing where no agent tells. */
             source_pod: string | null;
         };

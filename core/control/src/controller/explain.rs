@@ -43,6 +43,10 @@ const OF_ALL: &str = "those of all its hosts together";
 const FEWER: &str =
     "complete flows that name others, name control groups, or give its hosts agents of their own";
 
+/// Connections of a flow that an answer names: a flow may have as many as an application has flows, and each flow that
+/// was declared just so has them all.
+const CARRIERS: usize = 16;
+
 /// Of what an agent that is gone held.
 const MAY_STAND: &str = "of the last one may stand until its lease ends";
 
@@ -510,16 +514,17 @@ impl Answers<'_> {
 
     fn flow_status(&self, id: FlowId, flow: &Flow) -> FlowStatus {
         let [application, job, name] = self.registry.name_of(flow);
-        let carriers: Vec<Connection> = self.registry.carriers(&flow.selector).collect();
+        let carriers = || self.registry.carriers(&flow.selector);
         let pods = &self.registry.pods;
-        let source_pod = carriers.iter().find_map(|of| pods.at_source(of)).map(String::from);
-        let destination_pod = carriers.iter().find_map(|of| pods.at_destination(of));
+        let source_pod = carriers().find_map(|of| pods.at_source(&of)).map(String::from);
+        let destination_pod = carriers().find_map(|of| pods.at_destination(&of));
         FlowStatus {
             application,
             job,
             flow: name,
             connection: flow.selector.connection,
-            carriers,
+            carriers: carriers().take(CARRIERS).collect(),
+            more_carriers: carriers().skip(CARRIERS).count(),
             source_pod,
             destination_pod: destination_pod.map(String::from),
             intended_bps: self.intended(id, flow),

@@ -94,20 +94,39 @@ fn answers_in_parts_are_those_in_one_piece() {
     assert_eq!(links.iter().map(|link| link.flows).max(), Some(40));
 }
 
-/// Each connection of a flow is looked at, and each flow that was declared just so has all of them.
-#[test]
-fn a_flow_of_many_connections_takes_as_many_steps() {
+/// Flows that were declared just so, and the connections from these ports, which each of them has.
+fn over(flows: u64, ports: &[u16]) -> Rig {
     let mut rig = rig("smsf");
     let agent = rig.agent("left", &[0, 1, 2]);
     rig.start("app", "job");
-    for flow in 1..=4 {
+    for flow in 1..=flows {
         rig.flow("app", "job", flow, connection(0, 3, 0), None).unwrap();
     }
     rig.pass(SECOND);
-    let seen: Vec<_> = (1..=6).map(|port| report(connection(0, 3, port), 0, 1_000)).collect();
+    let seen: Vec<_> = ports.iter().map(|port| report(connection(0, 3, *port), 0, 1_000)).collect();
     let seen = sampled(rig.now, &seen);
     rig.input(Input::Reported(agent, &seen)).unwrap();
     rig.pass(Span::ZERO);
+    rig
+}
+
+/// In whatever order they were seen.
+#[test]
+fn of_many_connections_the_first_are_named_and_the_others_counted() {
+    let ports: Vec<u16> = (1..=20).rev().collect();
+    for (ports, more) in [(&ports[..], 4), (&ports[4..], 0)] {
+        let rig = over(2, ports);
+        for flow in rig.controller.at(rig.now).flows(2) {
+            let first: Vec<_> = (1..=16).map(|port| connection(0, 3, port)).collect();
+            assert_eq!((flow.carriers, flow.more_carriers), (first, more));
+        }
+    }
+}
+
+/// Each connection of a flow is looked at, and each flow that was declared just so has all of them.
+#[test]
+fn a_flow_of_many_connections_takes_as_many_steps() {
+    let rig = over(4, &[1, 2, 3, 4, 5, 6]);
     let answers = rig.controller.at(rig.now);
     let connections: Vec<_> = answers.flows(9).iter().map(|flow| flow.carriers.len()).collect();
     assert_eq!(connections, [6; 4]);

@@ -27,7 +27,7 @@ type Answer = Result<Response, Wrong>;
 
 /// Flows that are told of unless more are asked for.
 const FLOWS: usize = 1_000;
-/// Most flows that an answer tells of, and about as many octets as that takes.
+/// Most flows that an answer tells of, and about as many octets as that takes where each has a connection or two.
 const MOST: usize = 5_000;
 const ANSWER: usize = 2 << 20;
 /// How long who follows something may wait for a change, and how long what changes then is gathered.
