@@ -107,7 +107,7 @@ impl<E> Queue<E> {
         self.waiting.insert((line.tag, self.begun, number));
     }
 
-    /// Puts an event back to the head of its tenant's line: it isn't done.
+    /// Puts an event back to the head of its tenant's line: it isn't done, and what was said after it waits.
     pub fn put_back(&mut self, tenant: &Arc<Tenant>, event: E) {
         match self.lines.get_mut(&tenant.number) {
             Some(Line { next: Some(next), then, .. }) => {

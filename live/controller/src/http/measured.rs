@@ -18,6 +18,7 @@ pub async fn metrics(
 ) -> Result<Response, Wrong> {
     may_see_all(&admission)?;
     let asks = admission.asks();
+    let _turn = asks.turn(usize::MAX).await;
     let (counters, status, leads) = match &hub.role {
         Role::Leads { .. } => {
             let status = hub.ask_in_parts(&asks, Overview::default()).await?;

@@ -60,6 +60,7 @@ pub async fn status(
 ) -> Answer {
     may_see_all(&admission)?;
     let asks = admission.asks();
+    let _turn = asks.turn(usize::MAX).await;
     let mut status = hub.ask_in_parts(&asks, Overview::default()).await?;
     status.problems.extend(hub.measures.long_turn(Instant::now()));
     status.problems.extend(hub.measures.last_unreadable(Instant::now()));
@@ -283,4 +284,56 @@ pub async fn health(
 
 pub async fn openapi() -> Response {
     ([(CONTENT_TYPE, "application/json")], super::OPENAPI).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use tokio::sync::{mpsc, watch};
+    use tokio::task::yield_now;
+    use units::Time;
+
+    use super::*;
+    use crate::http::measured::metrics;
+    use crate::hub::tests::admitted;
+    use crate::ledger::Ledger;
+    use crate::owner::tests::controller;
+    use crate::owner::{Event, Said};
+    use crate::settings::Bounds;
+
+    /// Each holds what flows add up to until it is answered.
+    #[tokio::test]
+    async fn a_tenant_has_one_long_answer_made_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let (tell, mut said) = mpsc::channel(4);
+        let (_stop, stopped) = watch::channel(false);
+        let (_change, changes) = watch::channel(0);
+        let role = hub::Role::Leads { epoch: 1, elected: None };
+        let (measures, ledger) = (Arc::default(), Ledger::of(folder.path()));
+        let hub = Hub::new(tell, Bounds::default(), measures, role, ledger, changes, stopped);
+        let hub = Arc::new(hub);
+        let operator = Extension(Arc::new(admitted(&hub, Role::Operator, "me")));
+        let asked = [
+            tokio::spawn(status(State(Arc::clone(&hub)), operator.clone())),
+            tokio::spawn(metrics(State(Arc::clone(&hub)), operator.clone())),
+            tokio::spawn(jobs(State(Arc::clone(&hub)), operator)),
+        ];
+        let controller = controller();
+        // The metrics ask for counters, too.
+        for _ in 0..4 {
+            let Some(Said { event: Event::Ask(mut question), .. }) = said.recv().await else {
+                panic!("something is asked")
+            };
+            // Whoever may ask has done so by then.
+            for _ in 0..9 {
+                yield_now().await;
+            }
+            assert!(said.try_recv().is_err(), "the others wait");
+            while !question(&controller.at(Time::ZERO)) {}
+        }
+        for asked in asked {
+            assert!(asked.await.unwrap().is_ok());
+        }
+    }
 }
