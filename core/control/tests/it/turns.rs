@@ -176,6 +176,18 @@ fn who_stays_while_others_come_and_go_is_told_once() {
     }
 }
 
+/// As one more: it is there.
+#[test]
+fn a_flow_that_comes_behind_the_place_of_an_answer_is_counted() {
+    let mut rig = crowd();
+    let mut question = FlowsOf::new("app", usize::MAX);
+    // The job, and its flows 0, 12 and 15, as names are in order.
+    assert!(question.go_on(&rig.controller.at(rig.now), 4).is_none());
+    rig.declare("app", request(102, 1)).unwrap();
+    let found = in_parts(&rig.controller.at(rig.now), question, 4);
+    assert_eq!((found.flows.len(), found.more), (40, 1));
+}
+
 /// What is wanted of each flow after a request of which `each` declarations are taken in with a turn.
 fn wanted(policy: &str, request: &[Declaration], each: usize) -> Vec<(String, Option<Rate>)> {
     let config = Shape::racks(3).config(policy, named(policy), true);

@@ -187,12 +187,10 @@ impl Question for FlowsOf {
         while left > 0 {
             let asked = known.filter(|_| self.told.len() < self.most);
             let Some((_, id)) = asked.and_then(|known| self.place.go_on(answers, known)) else {
-                return Some(ApplicationFlows {
-                    epoch: answers.context.epoch,
-                    version,
-                    flows: mem::take(&mut self.told),
-                    more: known.map_or(0, |known| known.flows.saturating_sub(self.most)),
-                });
+                let more = known.map_or(0, |known| known.flows.saturating_sub(self.told.len()));
+                let flows = mem::take(&mut self.told);
+                let epoch = answers.context.epoch;
+                return Some(ApplicationFlows { epoch, version, flows, more });
             };
             let found = id.and_then(|id| Some((id, answers.registry.flow(id)?)));
             self.told.extend(found.map(|(id, flow)| answers.flow_status(id, flow)));
