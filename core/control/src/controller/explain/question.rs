@@ -111,9 +111,10 @@ impl Place {
             self.flow = Some(Arc::clone(name));
             return Some((job, Some(*id)));
         }
-        let (name, id) = after(&known.jobs, self.job.as_deref()).next()?;
+        let mut rest = after(&known.jobs, self.job.as_deref());
+        let (name, job) = rest.find_map(|(name, id)| Some((name, answers.registry.job(*id)?)))?;
         (self.job, self.flow) = (Some(Arc::clone(name)), None);
-        Some((answers.registry.job(*id)?, None))
+        Some((job, None))
     }
 }
 
