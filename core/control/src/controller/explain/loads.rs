@@ -20,7 +20,7 @@ type Heavy = (Reverse<(Option<Rate>, Rate)>, FlowId, u64);
 #[derive(Default)]
 pub(super) struct Load {
     pub(super) flows: usize,
-    /// The heaviest of them: [`RIVALS`] beside any of them.
+    /// The heaviest of them, where something is explained: [`RIVALS`] beside any of them.
     pub(super) heaviest: BTreeSet<Heavy>,
     pub(super) limited: Rate,
     pub(super) enforced: Rate,
@@ -41,14 +41,19 @@ impl Load {
     }
 }
 
+/// Whether a link is one of those that are explained, where these alone matter.
+fn matters(explained: Option<&BTreeSet<LinkId>>, link: &LinkId) -> bool {
+    explained.is_none_or(|links| links.contains(link))
+}
+
 impl Answers<'_> {
-    /// Adds a flow to the links of its path that matter.
+    /// Adds a flow to the links of its path: to all, or to those of what is explained, which has rivals there.
     pub(super) fn add_flow(
         &self,
         loads: &mut BTreeMap<LinkId, Load>,
         id: FlowId,
         flow: &Flow,
-        matters: impl Fn(LinkId) -> bool,
+        explained: Option<&BTreeSet<LinkId>>,
     ) {
         let path = self.view.path(flow.ends, u64::from(id.0));
         // What holds a connection counts once, however many flows it carries.
@@ -58,10 +63,12 @@ impl Answers<'_> {
             _ => (self.limited_together(sharing), self.enforced(flow).unwrap_or(Rate::ZERO)),
         };
         let (limit, measured) = (self.intended(id, flow), self.measured(flow));
-        for link in path.into_iter().filter(|link| matters(*link)) {
+        for link in path.into_iter().filter(|link| matters(explained, link)) {
             let load = loads.entry(link).or_default();
             load.flows += 1;
-            load.note((Reverse((measured, limit.unwrap_or(Rate::MAX))), id, flow.begun));
+            if explained.is_some() {
+                load.note((Reverse((measured, limit.unwrap_or(Rate::MAX))), id, flow.begun));
+            }
             load.unlimited += usize::from(limit.is_none());
             load.limited = load.limited + limited;
             load.enforced = load.enforced + enforced;
@@ -70,11 +77,11 @@ impl Answers<'_> {
         }
     }
 
-    /// Adds what stands of flows that have ended, on the links that matter.
+    /// Adds what stands of flows that have ended, on all links or those of what is explained.
     pub(super) fn add_ended(
         &self,
         loads: &mut BTreeMap<LinkId, Load>,
-        matters: impl Fn(LinkId) -> bool,
+        explained: Option<&BTreeSet<LinkId>>,
     ) {
         for agent in self.agents.iter() {
             for of in agent.failures.connections().filter(|of| self.outlasts(agent, of)) {
@@ -83,7 +90,8 @@ impl Answers<'_> {
                 if !self.registry.carrying(of).0.is_empty() {
                     continue;
                 }
-                for link in self.view.path(ends, 0).into_iter().filter(|link| matters(*link)) {
+                let path = self.view.path(ends, 0).into_iter();
+                for link in path.filter(|link| matters(explained, link)) {
                     let load = loads.entry(link).or_default();
                     load.enforced = load.enforced + rate;
                 }

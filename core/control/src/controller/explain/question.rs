@@ -281,12 +281,12 @@ impl Explaining {
     ) -> Option<Vec<FlowExplanation>> {
         if let Some(part) = self.numbers.part(answers, most) {
             for (id, flow) in answers.registry.flows_in(part) {
-                answers.add_flow(&mut self.loads, id, flow, |link| self.links.contains(&link));
+                answers.add_flow(&mut self.loads, id, flow, Some(&self.links));
             }
             return None;
         }
         if !mem::replace(&mut self.is_added_up, true) {
-            answers.add_ended(&mut self.loads, |link| self.links.contains(&link));
+            answers.add_ended(&mut self.loads, Some(&self.links));
         }
         let mut left = most;
         while left > 0 {
@@ -466,7 +466,7 @@ impl Question for Overview {
     fn go_on(&mut self, answers: &Answers<'_>, most: usize) -> Option<Status> {
         if let Some(part) = self.numbers.part(answers, most) {
             for (id, flow) in answers.registry.flows_in(part) {
-                answers.add_flow(&mut self.loads, id, flow, |_| true);
+                answers.add_flow(&mut self.loads, id, flow, None);
                 self.unseen.extend(answers.unseen(flow));
                 if answers.is_unattended(id, flow) {
                     self.unattended.get_or_insert((flow.ends.0, 0)).1 += 1;
@@ -475,7 +475,7 @@ impl Question for Overview {
             return None;
         }
         if !mem::replace(&mut self.is_added_up, true) {
-            answers.add_ended(&mut self.loads, |_| true);
+            answers.add_ended(&mut self.loads, None);
         }
         if self.add_grants(answers, most) {
             return None;
