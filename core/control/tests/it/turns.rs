@@ -176,6 +176,18 @@ fn who_stays_while_others_come_and_go_is_told_once() {
     }
 }
 
+/// The flows of others are nothing to it.
+#[test]
+fn a_job_without_flows_is_explained_at_once() {
+    let mut rig = crowd();
+    rig.declare("app", start(9)).unwrap();
+    let answers = rig.controller.at(rig.now);
+    let mut question = ExplainJob::new("app", "9");
+    // It is listed, and told of.
+    let parts = (1..).find(|_| question.go_on(&answers, 2).is_some());
+    assert_eq!(parts, Some(2));
+}
+
 /// As one more: it is there.
 #[test]
 fn a_flow_that_comes_behind_the_place_of_an_answer_is_counted() {

@@ -279,14 +279,17 @@ impl Explaining {
         job: &Job,
         most: usize,
     ) -> Option<Vec<FlowExplanation>> {
-        if let Some(part) = self.numbers.part(answers, most) {
-            for (id, flow) in answers.registry.flows_in(part) {
-                answers.add_flow(&mut self.loads, id, flow, Some(&self.links));
+        // Without a flow, or a path of one, there is nothing that they could add up to.
+        if !self.links.is_empty() {
+            if let Some(part) = self.numbers.part(answers, most) {
+                for (id, flow) in answers.registry.flows_in(part) {
+                    answers.add_flow(&mut self.loads, id, flow, Some(&self.links));
+                }
+                return None;
             }
-            return None;
-        }
-        if !mem::replace(&mut self.is_added_up, true) {
-            answers.add_ended(&mut self.loads, Some(&self.links));
+            if !mem::replace(&mut self.is_added_up, true) {
+                answers.add_ended(&mut self.loads, Some(&self.links));
+            }
         }
         let mut left = most;
         while left > 0 {
