@@ -465,8 +465,12 @@ impl Answers<'_> {
     }
 
     fn unattended(&self, over: &Overview) -> Option<String> {
-        let (host, flows) = over.unattended.filter(|_| self.orders.frozen().is_none())?;
-        let host = self.view.node_name(host);
+        // An agent may have come since its host's flows were gone over.
+        let all = over.unattended.iter();
+        let mut still = all.filter(|(host, _)| self.agents.acting_for(**host).is_none());
+        let (host, first) = still.next().filter(|_| self.orders.frozen().is_none())?;
+        let flows = first + still.map(|(_, flows)| flows).sum::<usize>();
+        let host = self.view.node_name(*host);
         Some(format!(
             "limits of flows that nobody holds, as no agent is connected for their hosts: {flows}, such as at {host}"
         ))

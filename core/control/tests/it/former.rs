@@ -4,6 +4,7 @@ use crate::enforced::{freeze, held, shown};
 use crate::in_memory::{Rig, SECOND, address, connection};
 use protocol::agent::{Capability, Host, Report};
 use units::Rate;
+use watermaster_control::question::{Overview, Question as _};
 use watermaster_control::{Change, Input};
 
 /// Its kernel keeps what it was told until the lease ends.
@@ -78,6 +79,20 @@ fn what_an_agent_held_whose_connection_is_lost_is_told_until_its_lease_ends() {
     rig.pass(SECOND * 11);
     assert_eq!(former(&rig), [("h0".into(), false, 0)]);
     assert_eq!(shown(&rig).flow.enforced_bps, None);
+}
+
+/// Its flows were gone over before, and it is listed.
+#[test]
+fn an_agent_that_comes_while_the_status_is_made_is_not_missed() {
+    let (mut rig, agent) = held();
+    rig.input(Input::AgentGone(agent)).unwrap();
+    let mut question = Overview::default();
+    assert!(question.go_on(&rig.controller.at(rig.now), usize::MAX).is_none());
+    rig.agent("h0", &[0]);
+    let status = rig.controller.at(rig.now).at_once(question);
+    assert_eq!(status.agents.len(), 1);
+    let is_missed = |said: &String| said.starts_with("limits of flows that nobody holds");
+    assert!(!status.problems.iter().any(is_missed), "{:?}", status.problems);
 }
 
 /// An agent speaks for itself: neither what another holds nor what another left behind is over by its word.

@@ -400,8 +400,8 @@ pub struct Overview {
     pub(super) loads: BTreeMap<LinkId, Load>,
     /// Connections whose rate an agent has confirmed though it doesn't see them, and since when their flows are wanted.
     unseen: BTreeMap<Connection, Time>,
-    /// The host of the first flow that has a limit and no agent that could hold it, and how many there are.
-    pub(super) unattended: Option<(NodeId, usize)>,
+    /// How many flows of each host had a limit and no agent that could hold it.
+    pub(super) unattended: BTreeMap<NodeId, usize>,
     /// All flows are added up.
     is_added_up: bool,
     /// The agent whose grants are gone over, up to this connection.
@@ -472,7 +472,7 @@ impl Question for Overview {
                 answers.add_flow(&mut self.loads, id, flow, None);
                 self.unseen.extend(answers.unseen(flow));
                 if answers.is_unattended(id, flow) {
-                    self.unattended.get_or_insert((flow.ends.0, 0)).1 += 1;
+                    *self.unattended.entry(flow.ends.0).or_default() += 1;
                 }
             }
             return None;
