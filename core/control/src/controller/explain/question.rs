@@ -6,6 +6,10 @@
 //! most. What adds up is the sum of what each flow had when it was added. A version is that of the first part, so that
 //! who follows hears of what has changed since.
 //!
+//! **That it ends.** Numbers of flows are bounded by limits. What goes by names follows those that grow as jobs and
+//! flows come and go, but catches up: a step costs much less than the two declarations that bring the next name, and who
+//! asks has as large a share of the machine as who declares.
+//!
 //! A flow takes a step for each connection that carries it. What is one part, however long: one flow, the flows that were
 //! declared of one connection, what the status tells beside flows and grants (agents and what those that are gone left,
 //! pods, links, switches, applications), and, while decisions are frozen, the limits that still stand.
