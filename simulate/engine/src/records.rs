@@ -35,7 +35,7 @@ pub trait Record: Clone {
     /// Whether it will change no more.
     fn is_final(&self) -> bool;
 
-    /// The octets of a full block.
+    /// The octets of a full block, all of whose records are final.
     fn seal(records: &[Self]) -> Vec<u8>;
 
     /// The full block of which [`seal`](Self::seal) made these octets.
@@ -316,7 +316,6 @@ impl Record for FlowRecord {
         put(flows().map(|flow| flow.size.get().wrapping_sub(flow.delivered.get())), &mut out);
         put(flows().map(|flow| flow.start.as_nanos()), &mut out);
         let end = |flow: &Self| flow.end.map_or(0, |end| behind(end, flow.start));
-        put(flows().map(|flow| flow.end.is_some().into()), &mut out);
         put(flows().map(end), &mut out);
         put(flows().map(|flow| flow.retransmissions.into()), &mut out);
         put(flows().map(|flow| flow.timeouts.into()), &mut out);
@@ -338,15 +337,15 @@ impl Record for FlowRecord {
         // In the order in which they were written.
         let [mut ids, mut jobs, mut applications, mut sources, mut destinations] =
             [(); 5].map(|()| Column::read(BLOCK, from));
-        let [mut sizes, mut missing, mut starts, mut has_end, mut ends] =
-            [(); 5].map(|()| Column::read(BLOCK, from));
+        let [mut sizes, mut missing, mut starts, mut ends] =
+            [(); 4].map(|()| Column::read(BLOCK, from));
         let [mut retransmissions, mut timeouts, mut limits_set, mut counts] =
             [(); 4].map(|()| Column::read(BLOCK, from));
         let all: usize = counts.clone().map(count).sum();
         let [mut times, mut has_limit, mut rates] = [(); 3].map(|()| Column::read(all, from));
         let records = (0..BLOCK).map_while(|n| {
             let (size, start) = (sizes.next()?, Time::from_nanos(starts.next()?));
-            let (has_end, end) = (has_end.next()? > 0, ahead(start, ends.next()?));
+            let end = Some(ahead(start, ends.next()?));
             let limits = counts.next()?;
             let mut before = start;
             let limits = (0..limits).map_while(|_| {
@@ -364,7 +363,7 @@ impl Record for FlowRecord {
                 size: Bytes::new(size),
                 delivered: Bytes::new(size.wrapping_sub(missing.next()?)),
                 start,
-                end: has_end.then_some(end),
+                end,
                 retransmissions: short(retransmissions.next()?),
                 timeouts: short(timeouts.next()?),
                 limits,
@@ -398,7 +397,6 @@ impl Record for JobRecord {
         put(jobs().map(class), &mut out);
         put(jobs().map(|job| job.arrival.as_nanos()), &mut out);
         put(jobs().map(|job| job.size.get()), &mut out);
-        put(jobs().map(|job| job.end.is_some().into()), &mut out);
         put(jobs().map(end), &mut out);
         out
     }
@@ -407,11 +405,9 @@ impl Record for JobRecord {
         let from = &mut from;
         // In the order in which they were written.
         let [mut ids, mut applications, mut classes] = [(); 3].map(|()| Column::read(BLOCK, from));
-        let [mut arrivals, mut sizes, mut has_end, mut ends] =
-            [(); 4].map(|()| Column::read(BLOCK, from));
+        let [mut arrivals, mut sizes, mut ends] = [(); 3].map(|()| Column::read(BLOCK, from));
         let records = (0..BLOCK).map_while(|n| {
             let arrival = Time::from_nanos(arrivals.next()?);
-            let (has_end, end) = (has_end.next()? > 0, ahead(arrival, ends.next()?));
             let class = count(classes.next()?).checked_sub(1);
             Some(Self {
                 id: JobId(uneven(ids.next()?, n)),
@@ -419,7 +415,7 @@ impl Record for JobRecord {
                 class: class.and_then(|class| JobClass::ALL.get(class).copied()),
                 arrival,
                 size: Bytes::new(sizes.next()?),
-                end: has_end.then_some(end),
+                end: Some(ahead(arrival, ends.next()?)),
             })
         });
         records.collect()
