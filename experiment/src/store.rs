@@ -2,6 +2,7 @@
 //! and job; `docs/metrics.md` lists the columns. A policy is a row group. The file's key-value
 //! metadata say where the rows come from ([`Origin`]).
 
+use std::iter;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -127,54 +128,61 @@ impl Column {
     }
 }
 
-/// What a record has in a column.
-type Of<'a, T, V> = Box<dyn Fn(&T) -> Option<V> + 'a>;
+/// What records have in a column.
+enum Values<'a, T, V> {
+    /// Each its own.
+    Own(Box<dyn Fn(&T) -> Option<V> + 'a>),
+    /// All the same.
+    Common(V),
+}
+
+impl<T: Record, V: Clone> Values<'_, T, V> {
+    fn of<'r>(&'r self, records: &'r Records<T>) -> Box<dyn Iterator<Item = Option<V>> + 'r> {
+        match self {
+            Self::Own(of) => Box::new(records.iter().map(move |record| of(&record))),
+            Self::Common(value) => Box::new(iter::repeat_n(Some(value.clone()), records.len())),
+        }
+    }
+}
 
 /// How a column gets its values from records.
 enum Field<'a, T> {
-    Integer(Of<'a, T, i64>),
-    Real(Of<'a, T, f64>),
-    Text(Of<'a, T, ByteArray>),
+    Integer(Values<'a, T, i64>),
+    Real(Values<'a, T, f64>),
+    Text(Values<'a, T, ByteArray>),
 }
 
 impl<'a, T: Record> Field<'a, T> {
     fn integer(of: impl Fn(&T) -> Option<i64> + 'a) -> Self {
-        Self::Integer(Box::new(of))
+        Self::Integer(Values::Own(Box::new(of)))
     }
 
     fn real(of: impl Fn(&T) -> Option<f64> + 'a) -> Self {
-        Self::Real(Box::new(of))
+        Self::Real(Values::Own(Box::new(of)))
     }
 
     fn text(of: impl Fn(&T) -> Option<ByteArray> + 'a) -> Self {
-        Self::Text(Box::new(of))
+        Self::Text(Values::Own(Box::new(of)))
     }
 
     fn column(&self, records: &Records<T>) -> Column {
-        let records = records.iter();
         match self {
-            Self::Integer(of) => Column::Integer(records.map(|record| of(&record)).collect()),
-            Self::Real(of) => Column::Real(records.map(|record| of(&record)).collect()),
-            Self::Text(of) => Column::Text(records.map(|record| of(&record)).collect()),
+            Self::Integer(values) => Column::Integer(values.of(records).collect()),
+            Self::Real(values) => Column::Real(values.of(records).collect()),
+            Self::Text(values) => Column::Text(values.of(records).collect()),
         }
     }
 
-    /// Writes the column, so many rows at a time that memory doesn't grow with them.
     fn write(
         &self,
         records: &Records<T>,
         into: &mut SerializedColumnWriter<'_>,
     ) -> Result<(), ParquetError> {
-        let mut records = records.iter().peekable();
-        while records.peek().is_some() {
-            let batch = records.by_ref().take(BATCH);
-            match self {
-                Self::Integer(of) => write_batch::<Int64Type>(batch.map(|r| of(&r)), into)?,
-                Self::Real(of) => write_batch::<DoubleType>(batch.map(|r| of(&r)), into)?,
-                Self::Text(of) => write_batch::<ByteArrayType>(batch.map(|r| of(&r)), into)?,
-            }
+        match self {
+            Self::Integer(values) => write_values::<Int64Type>(values.of(records), into),
+            Self::Real(values) => write_values::<DoubleType>(values.of(records), into),
+            Self::Text(values) => write_values::<ByteArrayType>(values.of(records), into),
         }
-        Ok(())
     }
 }
 
@@ -183,13 +191,10 @@ impl<'a, T: Record> Field<'a, T> {
 const BATCH: usize = 1 << 14;
 
 /// The columns that say where the rows of a run come from.
-fn common<'a, T: Record>(origin: &'a Origin, run: &'a Run) -> [Field<'a, T>; 3] {
-    let seed = origin.seed.cast_signed();
-    [
-        Field::text(move |_| text(&origin.scenario)),
-        Field::text(move |_| text(&run.policy)),
-        Field::integer(move |_| Some(seed)),
-    ]
+fn common<T>(origin: &Origin, run: &Run) -> [Field<'static, T>; 3] {
+    let text = |value: &str| Field::Text(Values::Common(ByteArray::from(value)));
+    let seed = Field::Integer(Values::Common(origin.seed.cast_signed()));
+    [text(&origin.scenario), text(&run.policy), seed]
 }
 
 fn file<T: Record>(
@@ -231,15 +236,19 @@ fn properties(origin: &Origin) -> WriterProperties {
         .build()
 }
 
-fn write_batch<T: DataType>(
+/// Writes a column, so many rows at a time that memory doesn't grow with them.
+fn write_values<T: DataType>(
     values: impl Iterator<Item = Option<T::T>>,
     into: &mut SerializedColumnWriter<'_>,
 ) -> Result<(), ParquetError> {
-    let values: Vec<Option<T::T>> = values.collect();
-    // A definition level says whether a row has a value; required columns ignore it.
-    let levels: Vec<i16> = values.iter().map(|v| i16::from(v.is_some())).collect();
-    let present: Vec<T::T> = values.into_iter().flatten().collect();
-    into.typed::<T>().write_batch(&present, Some(&levels), None)?;
+    let mut values = values.peekable();
+    while values.peek().is_some() {
+        let batch: Vec<Option<T::T>> = values.by_ref().take(BATCH).collect();
+        // A definition level says whether a row has a value; required columns ignore it.
+        let levels: Vec<i16> = batch.iter().map(|v| i16::from(v.is_some())).collect();
+        let present: Vec<T::T> = batch.into_iter().flatten().collect();
+        into.typed::<T>().write_batch(&present, Some(&levels), None)?;
+    }
     Ok(())
 }
 

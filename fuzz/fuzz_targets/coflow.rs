@@ -46,8 +46,8 @@ fuzz_target!(|data: &[u8]| {
     let Ok(reader) = coflow::Reader::new(data, "fuzz") else {
         unreachable!("it was read before");
     };
-    if let Ok(jobs) = coflow::jobs(reader, &hosts, &hosts) {
-        let flows = jobs.map(|job| job.map_or(0, |job| job.flows.len()));
+    if let Ok(coflows) = coflow::Coflows::read(reader, &hosts, &hosts) {
+        let flows = coflows.jobs().map(|job| job.flows.len());
         assert_eq!(flows.sum::<usize>(), remote);
     } else {
         assert!(ports > 1000);

@@ -540,13 +540,13 @@ impl Coflow {
         if is_stuck && self.standing[stage].is_idle() {
             return;
         }
-        if self.standing[stage].passes(&mut links.lefts) {
+        if self.standing[stage].pass(&mut links.lefts) {
             return;
         }
         self.sync(now);
         let Links { lefts, filler, .. } = links;
         let standing = &mut self.standing[stage];
-        if standing.stays_blocked(lefts) {
+        if standing.stay_blocked(lefts) {
             return;
         }
         filler.open(standing.open(self.uses.iter().map(|of| of.link), lefts));

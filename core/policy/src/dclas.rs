@@ -55,16 +55,16 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
             factor: given.get(FACTOR.name),
             pause: given.get(PAUSE.name),
         };
-        Ok(Box::new(CoflowRates::new(LeastAttained { settings, review: None }, given)))
+        Ok(Box::new(CoflowRates::new(LeastAttained::new(settings), given)))
     },
 };
 
 #[derive(Clone, Copy, Debug)]
-struct Settings {
-    queues: u32,
-    first: Bytes,
-    factor: u64,
-    pause: Span,
+pub(crate) struct Settings {
+    pub(crate) queues: u32,
+    pub(crate) first: Bytes,
+    pub(crate) factor: u64,
+    pub(crate) pause: Span,
 }
 
 impl Settings {
@@ -75,10 +75,16 @@ impl Settings {
 }
 
 #[derive(Debug)]
-struct LeastAttained {
+pub(crate) struct LeastAttained {
     settings: Settings,
     /// When the next coflow sinks.
     review: Option<Time>,
+}
+
+impl LeastAttained {
+    pub(crate) const fn new(settings: Settings) -> Self {
+        Self { settings, review: None }
+    }
 }
 
 impl Discipline for LeastAttained {

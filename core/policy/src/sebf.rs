@@ -34,7 +34,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
 };
 
 #[derive(Debug)]
-struct SmallestBottleneck;
+pub(crate) struct SmallestBottleneck;
 
 impl Order for SmallestBottleneck {
     const RULES: &'static [Rule] = &[Rule::Together, Rule::ByRemaining];

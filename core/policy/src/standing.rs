@@ -43,9 +43,9 @@ impl Standing {
         self.is_idle
     }
 
-    /// Whether what was granted stands, given what is left of all links; if so, these have left what they had
-    /// then. A link that is full has as little as before, whatever rounding left of it.
-    pub(crate) fn passes(&self, lefts: &mut [u64]) -> bool {
+    /// Passes by if what was granted stands, given what is left of all links: these have left what they had then.
+    /// A link that is full has as little as before, whatever rounding left of it. Returns whether it passed.
+    pub(crate) fn pass(&self, lefts: &mut [u64]) -> bool {
         let same = |of: &Passed| {
             let left = lefts[of.link.index()];
             left == of.before || is_full(left) && is_full(of.before)
@@ -59,9 +59,9 @@ impl Standing {
         true
     }
 
-    /// Whether nothing can be granted, whatever is left of other links: each flow has a link that was full and
-    /// is.
-    pub(crate) fn stays_blocked(&mut self, lefts: &[u64]) -> bool {
+    /// Grants nothing once more if each flow has a link that was full and is, whatever is left of other links.
+    /// Returns whether it is so.
+    pub(crate) fn stay_blocked(&mut self, lefts: &[u64]) -> bool {
         let stays = |of: &Passed| !is_full(of.before) || is_full(lefts[of.link.index()]);
         if !self.holds || !self.is_blocked || !self.links.iter().all(stays) {
             return false;

@@ -86,7 +86,8 @@ impl Flows {
 
     /// Completion times of completed flows, s.
     pub(super) fn fct(&self) -> Sample {
-        self.fct.iter().flat_map(Sample::values).copied().collect()
+        let all: Vec<f64> = self.fct.each_ref().map(Sample::values).concat();
+        all.into_iter().collect()
     }
 }
 

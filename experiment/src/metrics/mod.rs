@@ -257,7 +257,7 @@ type Distribution = fn(&View<'_>) -> Sample;
 
 const DISTRIBUTIONS: &[(&str, Distribution)] = &[
     ("jct_s", |v| v.jct(None)),
-    ("fct_s", |v| v.fct()),
+    ("fct_s", |v| v.fct().clone()),
     ("jct_increase_s", |v| v.increase()),
     ("latency_s", |v| v.latencies()),
     ("fct_normalized_ratio", |v| v.fct_normalized()),

@@ -27,6 +27,7 @@ pub(super) struct View<'a> {
     pub(super) latency: OnceCell<Sample>,
     /// Computed once: each goes over all flows and is used by several metrics.
     flows: OnceCell<Flows>,
+    fct: OnceCell<Sample>,
     transmit: OnceCell<BTreeMap<JobId, f64>>,
 }
 
@@ -75,6 +76,7 @@ impl<'a> View<'a> {
             pairs,
             latency: OnceCell::new(),
             flows: OnceCell::new(),
+            fct: OnceCell::new(),
             transmit: OnceCell::new(),
         }
     }
@@ -85,8 +87,8 @@ impl<'a> View<'a> {
     }
 
     /// Completion times of completed flows, s.
-    pub(super) fn fct(&self) -> Sample {
-        self.flows().fct()
+    pub(super) fn fct(&self) -> &Sample {
+        self.fct.get_or_init(|| self.flows().fct())
     }
 
     /// Completion times of completed flows of this length, s.

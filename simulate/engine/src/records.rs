@@ -35,11 +35,12 @@ pub trait Record: Clone {
     /// Whether it will change no more.
     fn is_final(&self) -> bool;
 
-    /// The octets of a full block.
+    /// The octets of a full block, all of whose records are final.
     fn seal(records: &[Self]) -> Vec<u8>;
 
-    /// The full block of which [`seal`](Self::seal) made these octets.
-    fn open(octets: &[u8]) -> Vec<Self>;
+    /// The records from `first` on of the full block of which [`seal`](Self::seal) made these octets, each read
+    /// when it is asked for.
+    fn open(octets: &[u8], first: usize) -> impl Iterator<Item = Self>;
 }
 
 // Derived, it would ask that T have a default too.
@@ -53,7 +54,7 @@ impl<T: Record> Block<T> {
     fn records(&self) -> Vec<T> {
         match self {
             Self::Open(records) => records.clone(),
-            Self::Sealed(octets) => T::open(octets),
+            Self::Sealed(octets) => T::open(octets, 0).collect(),
         }
     }
 }
@@ -84,11 +85,7 @@ impl<T: Record> Records<T> {
 
     /// The record at a position.
     pub fn get(&self, position: usize) -> Option<T> {
-        let block = self.blocks.get(position / BLOCK)?;
-        match block {
-            Block::Open(records) => records.get(position % BLOCK).cloned(),
-            Block::Sealed(_) => block.records().into_iter().nth(position % BLOCK),
-        }
+        (position < self.count).then(|| self.at(position))
     }
 
     /// The record at a position where there is one.
@@ -106,7 +103,10 @@ impl<T: Record> Records<T> {
     pub fn peek(&self, position: usize) -> Cow<'_, T> {
         match &self.blocks[position / BLOCK] {
             Block::Open(records) => Cow::Borrowed(&records[position % BLOCK]),
-            Block::Sealed(octets) => Cow::Owned(T::open(octets).swap_remove(position % BLOCK)),
+            Block::Sealed(octets) => {
+                let record = T::open(octets, position % BLOCK).next();
+                Cow::Owned(record.expect("a sealed block is full"))
+            }
         }
     }
 
@@ -256,6 +256,11 @@ impl<'a> Column<'a> {
         *from = rest;
         Self { least: whole(&head[1..]), width, octets, left: count }
     }
+
+    /// Without the first `count` numbers, of which there are so many.
+    fn past(self, count: usize) -> Self {
+        Self { octets: &self.octets[count * self.width..], left: self.left - count, ..self }
+    }
 }
 
 impl Iterator for Column<'_> {
@@ -316,7 +321,6 @@ impl Record for FlowRecord {
         put(flows().map(|flow| flow.size.get().wrapping_sub(flow.delivered.get())), &mut out);
         put(flows().map(|flow| flow.start.as_nanos()), &mut out);
         let end = |flow: &Self| flow.end.map_or(0, |end| behind(end, flow.start));
-        put(flows().map(|flow| flow.end.is_some().into()), &mut out);
         put(flows().map(end), &mut out);
         put(flows().map(|flow| flow.retransmissions.into()), &mut out);
         put(flows().map(|flow| flow.timeouts.into()), &mut out);
@@ -333,20 +337,24 @@ impl Record for FlowRecord {
         out
     }
 
-    fn open(mut from: &[u8]) -> Vec<Self> {
+    fn open(mut from: &[u8], first: usize) -> impl Iterator<Item = Self> {
         let from = &mut from;
         // In the order in which they were written.
         let [mut ids, mut jobs, mut applications, mut sources, mut destinations] =
-            [(); 5].map(|()| Column::read(BLOCK, from));
-        let [mut sizes, mut missing, mut starts, mut has_end, mut ends] =
-            [(); 5].map(|()| Column::read(BLOCK, from));
-        let [mut retransmissions, mut timeouts, mut limits_set, mut counts] =
-            [(); 4].map(|()| Column::read(BLOCK, from));
-        let all: usize = counts.clone().map(count).sum();
-        let [mut times, mut has_limit, mut rates] = [(); 3].map(|()| Column::read(all, from));
-        let records = (0..BLOCK).map_while(|n| {
+            [(); 5].map(|()| Column::read(BLOCK, from).past(first));
+        let [mut sizes, mut missing, mut starts, mut ends] =
+            [(); 4].map(|()| Column::read(BLOCK, from).past(first));
+        let [mut retransmissions, mut timeouts, mut limits_set] =
+            [(); 3].map(|()| Column::read(BLOCK, from).past(first));
+        let counts = Column::read(BLOCK, from);
+        let before: usize = counts.clone().take(first).map(count).sum();
+        let mut counts = counts.past(first);
+        let all = before + counts.clone().map(count).sum::<usize>();
+        let [mut times, mut has_limit, mut rates] =
+            [(); 3].map(|()| Column::read(all, from).past(before));
+        (first..BLOCK).map_while(move |n| {
             let (size, start) = (sizes.next()?, Time::from_nanos(starts.next()?));
-            let (has_end, end) = (has_end.next()? > 0, ahead(start, ends.next()?));
+            let end = Some(ahead(start, ends.next()?));
             let limits = counts.next()?;
             let mut before = start;
             let limits = (0..limits).map_while(|_| {
@@ -364,14 +372,13 @@ impl Record for FlowRecord {
                 size: Bytes::new(size),
                 delivered: Bytes::new(size.wrapping_sub(missing.next()?)),
                 start,
-                end: has_end.then_some(end),
+                end,
                 retransmissions: short(retransmissions.next()?),
                 timeouts: short(timeouts.next()?),
                 limits,
                 limits_set: short(limits_set.next()?),
             })
-        });
-        records.collect()
+        })
     }
 }
 
@@ -398,20 +405,17 @@ impl Record for JobRecord {
         put(jobs().map(class), &mut out);
         put(jobs().map(|job| job.arrival.as_nanos()), &mut out);
         put(jobs().map(|job| job.size.get()), &mut out);
-        put(jobs().map(|job| job.end.is_some().into()), &mut out);
         put(jobs().map(end), &mut out);
         out
     }
 
-    fn open(mut from: &[u8]) -> Vec<Self> {
+    fn open(mut from: &[u8], first: usize) -> impl Iterator<Item = Self> {
         let from = &mut from;
         // In the order in which they were written.
-        let [mut ids, mut applications, mut classes] = [(); 3].map(|()| Column::read(BLOCK, from));
-        let [mut arrivals, mut sizes, mut has_end, mut ends] =
-            [(); 4].map(|()| Column::read(BLOCK, from));
-        let records = (0..BLOCK).map_while(|n| {
+        let [mut ids, mut applications, mut classes, mut arrivals, mut sizes, mut ends] =
+            [(); 6].map(|()| Column::read(BLOCK, from).past(first));
+        (first..BLOCK).map_while(move |n| {
             let arrival = Time::from_nanos(arrivals.next()?);
-            let (has_end, end) = (has_end.next()? > 0, ahead(arrival, ends.next()?));
             let class = count(classes.next()?).checked_sub(1);
             Some(Self {
                 id: JobId(uneven(ids.next()?, n)),
@@ -419,10 +423,9 @@ impl Record for JobRecord {
                 class: class.and_then(|class| JobClass::ALL.get(class).copied()),
                 arrival,
                 size: Bytes::new(sizes.next()?),
-                end: has_end.then_some(end),
+                end: Some(ahead(arrival, ends.next()?)),
             })
-        });
-        records.collect()
+        })
     }
 }
 

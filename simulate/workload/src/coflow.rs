@@ -91,22 +91,6 @@ const fn task(position: usize) -> TaskId {
     TaskId(position as u32)
 }
 
-/// The coflows of a trace as jobs from `senders` to `receivers`, each port being one of each. Where
-/// these are the same hosts, transfers within a port are left out, and a coflow of only such
-/// transfers makes no job; where they differ, such transfers cross the network like any other.
-///
-/// # Errors
-/// A trace with more ports than hosts, at once; the trace's own errors, and more than
-/// [`MOST_FLOWS`] flows in all, as they are met.
-pub fn jobs<'a, R: BufRead + 'a>(
-    reader: Reader<R>,
-    senders: &'a [NodeId],
-    receivers: &'a [NodeId],
-) -> Result<impl Iterator<Item = Result<Job, TraceError>> + 'a, TraceError> {
-    let made = made(reader, senders, receivers)?;
-    Ok(made.map(|made| made.map(|(_, job)| job)))
-}
-
 /// The coflows of a trace that make jobs, in memory by their tasks: an hour of them has several hundred
 /// thousand flows. Each becomes a job when that is asked for.
 #[derive(Clone, Debug)]
@@ -118,18 +102,37 @@ pub struct Coflows {
 }
 
 impl Coflows {
-    /// Reads the trace, of which each port is one of `senders` and one of `receivers`, as [`jobs`] does.
+    /// Reads the trace, of which each port is one of `senders` and one of `receivers`. Where these are the same
+    /// hosts, transfers within a port are left out, and a coflow of only such transfers makes no job; where
+    /// they differ, such transfers cross the network like any other.
     ///
     /// # Errors
-    /// Those of [`jobs`].
+    /// A trace with more ports than hosts, its own errors, and more than [`MOST_FLOWS`] flows in all.
     pub fn read<R: BufRead>(
-        reader: Reader<R>,
+        mut reader: Reader<R>,
         senders: &[NodeId],
         receivers: &[NodeId],
     ) -> Result<Self, TraceError> {
-        let (mut coflows, mut size) = (Vec::new(), Bytes::ZERO);
-        for made in made(reader, senders, receivers)? {
-            let (coflow, job) = made?;
+        let (ports, hosts) = (reader.ports(), senders.len().min(receivers.len()));
+        if ports as usize > hosts {
+            let message = format!(
+                "the trace has {ports} ports and the network {hosts} hosts; give it a host for each \
+                 port"
+            );
+            let error = reader.lines.fail_here(message);
+            return Err(TraceError { line: Some(1), field: Some(PORTS), ..error });
+        }
+        let (mut coflows, mut size, mut flows) = (Vec::new(), Bytes::ZERO, 0);
+        while let Some(coflow) = reader.next().transpose()? {
+            // Jobs get their numbers when they are asked for.
+            let Some(job) = coflow.job(JobId(0), senders, receivers) else {
+                continue;
+            };
+            flows += job.flows.len() as u64;
+            if flows > MOST_FLOWS {
+                let message = format!("up to here it makes over {MOST_FLOWS} flows; shorten it");
+                return Err(reader.lines.fail_here(message));
+            }
             size += job.size();
             coflows.push(coflow);
         }
@@ -157,45 +160,6 @@ impl Coflows {
         load::stretch(self.coflows.iter_mut().map(|coflow| &mut coflow.arrival), factor);
         Ok(())
     }
-}
-
-/// The coflows that make jobs, with these.
-fn made<'a, R: BufRead + 'a>(
-    mut reader: Reader<R>,
-    senders: &'a [NodeId],
-    receivers: &'a [NodeId],
-) -> Result<impl Iterator<Item = Result<(Coflow, Job), TraceError>> + 'a, TraceError> {
-    let hosts = senders.len().min(receivers.len());
-    if reader.ports() as usize > hosts {
-        return Err(TraceError {
-            line: Some(1),
-            field: Some(PORTS),
-            ..reader.lines.fail_here(format!(
-                "the trace has {} ports and the network {hosts} hosts; give it a host for each port",
-                reader.ports(),
-            ))
-        });
-    }
-    let (mut id, mut flows) = (0, 0);
-    Ok(std::iter::from_fn(move || {
-        loop {
-            let coflow = match reader.next()? {
-                Ok(coflow) => coflow,
-                Err(error) => return Some(Err(error)),
-            };
-            let Some(job) = coflow.job(JobId(id), senders, receivers) else {
-                continue;
-            };
-            id += 1;
-            flows += job.flows.len() as u64;
-            if flows > MOST_FLOWS {
-                reader.ended = true;
-                let message = format!("up to here it makes over {MOST_FLOWS} flows; shorten it");
-                return Some(Err(reader.lines.fail_here(message)));
-            }
-            return Some(Ok((coflow, job)));
-        }
-    }))
 }
 
 const PORTS: &str = "ports";

@@ -156,7 +156,7 @@ fn coflow_lines() {
 fn more_ports_than_hosts() {
     let reader = coflow::Reader::new("3 1\n1 0 1 2 1 0:1.0\n".as_bytes(), "t").expect("line 1");
     let hosts = [model::NodeId(4), model::NodeId(5)];
-    let error = coflow::jobs(reader, &hosts, &hosts).err().expect("too few hosts");
+    let error = coflow::Coflows::read(reader, &hosts, &hosts).expect_err("too few hosts");
     assert_eq!(
         error.to_string(),
         "t:1: ports: the trace has 3 ports and the network 2 hosts; give it a host for each port"
