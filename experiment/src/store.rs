@@ -128,10 +128,13 @@ impl Column {
     }
 }
 
+/// What a record has in a column.
+type Of<'a, T, V> = Box<dyn Fn(&T) -> Option<V> + 'a>;
+
 /// What records have in a column.
 enum Values<'a, T, V> {
     /// Each its own.
-    Own(Box<dyn Fn(&T) -> Option<V> + 'a>),
+    Own(Of<'a, T, V>),
     /// All the same.
     Common(V),
 }
