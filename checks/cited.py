@@ -37,6 +37,7 @@ ELSEWHERE = {
         "On the generator": STUDY,
         "Where we differ, and why": STUDY,
     },
+    "sdtcp.md": {"7 ± 7": "senders-200.toml with workload.jitter=1 ms: the command stands there"},
     "sicc.md": {
         "At its word": "scenarios/sicc/study.sh",
     },
