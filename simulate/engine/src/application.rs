@@ -8,7 +8,8 @@ use units::{Bytes, Rate, Span, Time};
 
 use crate::Completions;
 use crate::agenda::{Act, Agenda};
-use crate::outcome::{FlowRecord, JobRecord, Outcome};
+use crate::outcome::Outcome;
+use crate::records::{FlowRecord, JobRecord};
 use crate::world::{FlowState, Streams, World};
 
 /// What an application that runs alone is called where it has no name.

@@ -10,8 +10,9 @@ use units::{Span, Time};
 use crate::agenda::{Act, Agenda};
 use crate::application::{Actions, Application, Progress, Speaker, note_background};
 use crate::limits::Limits;
-use crate::outcome::{FlowRecord, Outcome, QueueRecord};
+use crate::outcome::{Outcome, QueueRecord};
 use crate::rates::Rates;
+use crate::records::FlowRecord;
 use crate::world::{FlowState, Notice, World};
 
 /// A run: network, application and policy.

@@ -23,11 +23,9 @@ pub use completions::Completions;
 pub use drive::{Monitor, Plan, drive};
 pub use jobs::Jobs;
 pub use living::Living;
-pub use outcome::{
-    FlowRecord, HostQueueRecord, JobRecord, LinkRecord, Outcome, QueueRecord, RateRecord,
-};
+pub use outcome::{HostQueueRecord, LinkRecord, Outcome, QueueRecord, RateRecord};
 pub use prefetch::prefetch;
 pub use queue::{EventQueue, FORESEEN, Slot};
-pub use records::{Record, Records};
+pub use records::{FlowRecord, JobRecord, Record, Records};
 pub use several::Several;
 pub use world::{FlowState, LimitedFlow, Notice, Streams, World};

@@ -8,7 +8,8 @@ use model::FlowId;
 use units::{Bytes, Rate, Span, Time};
 
 use crate::Records;
-use crate::outcome::{FlowRecord, RateRecord};
+use crate::outcome::RateRecord;
+use crate::records::FlowRecord;
 use crate::world::{LimitedFlow, World};
 
 /// Accounts of all live flows, and records of ended ones that had a limit.

@@ -9,9 +9,76 @@ use std::borrow::Cow;
 use std::fmt;
 
 use model::{FlowId, JobClass, JobId, NodeId};
-use units::{Bytes, Rate, Time};
+use units::{Bytes, Rate, Span, Time};
 
-use crate::outcome::{FlowRecord, JobRecord};
+/// One flow of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowRecord {
+    /// The flow.
+    pub id: FlowId,
+    /// Its job.
+    pub job: JobId,
+    /// The application that it is of, by its position in [`Outcome::applications`](crate::Outcome::applications).
+    pub application: u32,
+    /// Sending host.
+    pub src: NodeId,
+    /// Receiving host.
+    pub dst: NodeId,
+    /// Payload to move; [`Bytes::MAX`] when endless.
+    pub size: Bytes,
+    /// Payload that reached the receiving application.
+    pub delivered: Bytes,
+    /// First byte handed to the transport.
+    pub start: Time,
+    /// Last byte at the receiving application (for datagrams: last packet that wasn't lost);
+    /// `None` when the run ended first.
+    pub end: Option<Time>,
+    /// Packets sent again.
+    pub retransmissions: u32,
+    /// Retransmission timeouts.
+    pub timeouts: u32,
+    /// Alternately when it was first limited, with the rate, and when it was free again (`None`).
+    /// Empty: never limited.
+    pub limits: Vec<(Time, Option<Rate>)>,
+    /// How many limits were enforced and lifted.
+    pub limits_set: u32,
+}
+
+// As a flow that lives has it; one that has ended takes less.
+const _: () = assert!(size_of::<FlowRecord>() <= 96);
+
+impl FlowRecord {
+    /// Flow completion time (FCT).
+    pub fn completion(&self) -> Option<Span> {
+        self.end.map(|end| end.since(self.start))
+    }
+}
+
+/// One job of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobRecord {
+    /// The job.
+    pub id: JobId,
+    /// The application that it is of, by its position in [`Outcome::applications`](crate::Outcome::applications).
+    pub application: u32,
+    /// Size class, where the workload has classes.
+    pub class: Option<JobClass>,
+    /// When it arrived.
+    pub arrival: Time,
+    /// Payload of all its flows.
+    pub size: Bytes,
+    /// When its last flow ended; `None` when the run ended first.
+    pub end: Option<Time>,
+}
+
+const _: () = assert!(size_of::<JobRecord>() <= 48);
+
+impl JobRecord {
+    /// Job completion time (JCT).
+    pub fn completion(&self) -> Option<Span> {
+        self.end.map(|end| end.since(self.arrival))
+    }
+}
 
 /// Records of a block, and so what one that stays open keeps open.
 const BLOCK: usize = 128;
