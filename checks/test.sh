@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs all test programs of the workspace in two lanes: those of cli/ and live/ wait for the kernel and for daemons more
-# than half of their time, and the others compute meanwhile (docs/decisions/tests-run-in-two-lanes.md). What was skipped
-# stands at the end. With SKIPS=none it fails where a test is skipped, but for what needs published traces, what other
+# Runs all test programs of the workspace in three lanes: those of cli/ and those of live/ wait for the kernel and for
+# daemons more than half of their time, and the others compute meanwhile (docs/decisions/tests-run-in-lanes.md). What was
+# skipped stands at the end. With SKIPS=none it fails where a test is skipped, but for what needs published traces, what other
 # targets run (make conformance, make openapi), a kernel before what a test needs, and machines too slow to judge.
 set -eu
 cd "$(dirname "$0")/.."
@@ -15,16 +15,17 @@ sed -n '/"profile":{[^}]*"test":true}/s/.*"manifest_path":"\([^"]*\)\/Cargo.toml
     echo "there is no test program in what cargo said that it built" >&2
     exit 1
 }
-waits="^$PWD/\(cli\|live\)[/ ]"
-grep "$waits" "$work/programs" >"$work/waiting"
-grep -v "$waits" "$work/programs" >"$work/computing"
+for wide in cli live; do
+    grep "^$PWD/$wide[/ ]" "$work/programs" >"$work/$wide"
+done
+grep -v "^$PWD/\(cli\|live\)[/ ]" "$work/programs" >"$work/computing"
 
 # Runs the programs of a lane one after another, as cargo does.
 lane() {
     while read -r folder program; do
         rc=0 began=$(date +%s)
         (cd "$folder" && CARGO_MANIFEST_DIR=$folder "$program" </dev/null) >"$work/$1.said" 2>&1 || rc=$?
-        # In one piece: the other lane prints, too.
+        # In one piece: the other lanes print, too.
         {
             printf '\n     Ran %s in %s s\n' "$program" $(($(date +%s) - began))
             cat "$work/$1.said"
@@ -36,13 +37,16 @@ lane() {
     done <"$work/$1"
 }
 
-touch "$work/waiting.skipped" "$work/computing.skipped"
-lane waiting &
-waiting=$!
+touch "$work/cli.skipped" "$work/live.skipped" "$work/computing.skipped"
+lane cli &
+cli=$!
+lane live &
+live=$!
 failed=0
 cargo check --quiet --locked --manifest-path checks/no-std/Cargo.toml || failed=1
 lane computing
-wait "$waiting" || failed=1
+wait "$cli" || failed=1
+wait "$live" || failed=1
 # A lane that ended early has run fewer.
 cut -d' ' -f2- "$work"/*.ran | sort >"$work/ran"
 if ! cut -d' ' -f2- "$work/programs" | sort | diff - "$work/ran" >"$work/missing"; then
