@@ -637,6 +637,14 @@ fn hold(name: &str, seams: &[(Configuration, Seam)]) {
     }
 }
 
+/// Holds a daemon's two policies, before and after its reload, to the driver; the first of them.
+fn held<'a>(name: &str, seams: &'a [(Configuration, Seam)]) -> &'a (Configuration, Seam) {
+    hold(name, seams);
+    let [before, (_, after)] = seams else { panic!("{name}: {} policies", seams.len()) };
+    assert!(!Passed::expected(&after.steps).left.is_empty(), "{name}: after a reload");
+    before
+}
+
 /// Holds a recording in a file to a replay and to the driver; how many steps of policies were compared.
 pub fn hold_file(name: &str, file: &Path) -> usize {
     let seams = replayed(name, replay::Parts::open(file).unwrap(), |_| {});
@@ -672,11 +680,7 @@ async fn a_daemon_its_replay_and_the_driver_decide_the_same() {
                 commands.extend_from_slice(&told.commands);
             }
         });
-        hold(name, &seams);
-        let [(configuration, seam), (_, after)] = &seams[..] else {
-            panic!("{name}: {} policies", seams.len())
-        };
-        assert!(!Passed::expected(&after.steps).left.is_empty(), "{name}: after a reload");
+        let (configuration, seam) = held(name, &seams);
         let Passed { observed, left } = Passed::expected(&seam.steps);
         let (steps, directives) = (seam.steps.len(), left.len() as u64);
         eprintln!("{name}: {steps} steps, {directives} directives, {} commands", commands.len());

@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use engine::prefetch;
-use model::{Buffer, LinkSpec};
+use engine::{LinkRecord, prefetch};
+use model::{Buffer, LinkId, LinkSpec};
 #[cfg(debug_assertions)]
-use units::Rate;
+use units::{Bytes, Rate};
 
 #[cfg(debug_assertions)]
 use crate::book::Books;
@@ -308,6 +308,20 @@ impl Links {
     /// Frame bytes accepted that have not arrived yet.
     pub(crate) fn carried(&self) -> u64 {
         self.links.iter().map(Link::carried).sum()
+    }
+
+    /// What each link did, by its number.
+    pub(crate) fn records(&self) -> Vec<LinkRecord> {
+        let record = |(link, counts): (LinkId, &Counts)| LinkRecord {
+            link,
+            bytes: Bytes::new(self.bytes(link.index())),
+            packets: self.packets(link.index()),
+            dropped: counts.dropped,
+            marked: counts.marked,
+            metered: counts.metered,
+            peak: counts.peak,
+        };
+        (0..).map(LinkId).zip(&self.counts).map(record).collect()
     }
 }
 

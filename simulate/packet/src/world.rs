@@ -10,7 +10,7 @@ mod reading;
 mod receiving;
 mod switching;
 
-use engine::{FlowState, LinkRecord, Living, Notice, Outcome};
+use engine::{FlowState, Living, Notice, Outcome};
 use model::{Buffer, Caps, FlowId, LinkId, Measured, Network, NodeId, NodeKind};
 use policy::Tags;
 use units::{Bytes, Rate, Span, Time};
@@ -18,7 +18,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::capture::Taps;
 use crate::flow::{Flow, NEVER};
 use crate::frame::{self, Packet};
-use crate::link::{self, Counts};
+use crate::link;
 use crate::meter::Meter;
 use crate::switches::Switches;
 use crate::tags::{self, Tagger};
@@ -880,17 +880,7 @@ impl engine::World for World {
     }
 
     fn finish(mut self, outcome: &mut Outcome) -> Result<(), RunError> {
-        let links = &self.wires.links;
-        let record = |(number, counts): (usize, &Counts)| LinkRecord {
-            link: LinkId(slot_number(number)),
-            bytes: Bytes::new(links.bytes(number)),
-            packets: links.packets(number),
-            dropped: counts.dropped,
-            marked: counts.marked,
-            metered: counts.metered,
-            peak: counts.peak,
-        };
-        outcome.links = links.counts.iter().enumerate().map(record).collect();
+        outcome.links = self.wires.links.records();
         outcome.hops = outcome.links.iter().map(|link| link.packets).sum();
         outcome.events = self.wires.events.popped();
         outcome.host_queues =
