@@ -9,8 +9,9 @@ use std::collections::hash_map::Entry;
 
 use engine::{LinkRecord, prefetch};
 use model::{Buffer, LinkId, LinkSpec};
+use units::Bytes;
 #[cfg(debug_assertions)]
-use units::{Bytes, Rate};
+use units::Rate;
 
 #[cfg(debug_assertions)]
 use crate::book::Books;
