@@ -364,7 +364,7 @@ fn driven(seam: &Seam, policy: Box<dyn Policy + Send>) -> Option<String> {
 }
 
 /// Priorities for more flows than rates.
-const STATIC: &str =
+pub const STATIC: &str =
     "rates = [\"10 Mbit/s\", \"20 Mbit/s\", \"30 Mbit/s\"]\nlevels = [2, 1, 0, 2]\n";
 
 /// Two applications under objectives of their own: one yields to the other.
@@ -645,15 +645,20 @@ fn held<'a>(name: &str, seams: &'a [(Configuration, Seam)]) -> &'a (Configuratio
     before
 }
 
-/// Holds a recording in a file to a replay and to the driver; how many steps of policies were compared.
-pub fn hold_file(name: &str, file: &Path) -> usize {
+/// Holds a recording in a file to a replay and to the driver; its policies, and how many steps of each were compared.
+pub fn hold_file(name: &str, file: &Path) -> Vec<(String, usize)> {
     let seams = replayed(name, replay::Parts::open(file).unwrap(), |_| {});
     hold(name, &seams);
-    seams.iter().map(|(_, seam)| seam.steps.len()).sum()
+    let each = seams.iter();
+    each.map(|(made_of, seam)| (started(made_of).policy_name, seam.steps.len())).collect()
+}
+
+fn started(configuration: &Configuration) -> Config {
+    Recorded::default().start(configuration).unwrap()
 }
 
 fn fresh(configuration: &Configuration) -> Box<dyn Policy + Send> {
-    Recorded::default().start(configuration).unwrap().policy
+    started(configuration).policy
 }
 
 /// Whether a command is of this kind of directive. Rates of pairs are divided among connections.

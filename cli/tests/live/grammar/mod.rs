@@ -4,13 +4,14 @@
 //! replay and by each policy in the simulator's driver (`decisions`).
 //!
 //! They share cores with who floods and are judged by time, so only `make grammar` runs them:
-//! `GRAMMAR_SECONDS=600 GRAMMAR_SEED=7`, so long for each interface, and three rounds at least.
+//! `GRAMMAR_SECONDS=600 GRAMMAR_SEED=7`, so long for each interface, and three rounds at least. Each round has another
+//! policy; which ones had their turn is said at the end.
 
 mod agent;
 mod northbound;
 mod switch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ use units::Rate;
 use wire::client::{Address, Client};
 
 use crate::daemon::{Agent, Daemon, get};
-use crate::decisions::hold_file;
+use crate::decisions::{STATIC, hold_file};
 use crate::draw::Draw;
 
 const LEASE: Duration = Duration::from_secs(1);
@@ -43,11 +44,33 @@ const MORE_KIB: u64 = 96 << 10;
 const HONEST_PORT: u16 = 80;
 const PORTS: [u16; 6] = [5000, 5001, 5002, 5003, 5004, 5005];
 
-/// Those that decide something without parameters; `arbiter` has no objectives then.
-fn policies() -> Vec<&'static str> {
+/// A policy's name, and the parameters that a configuration must give it.
+type Configured = (&'static str, &'static str);
+
+/// Those that decide something here: `arbiter` has no objectives.
+fn policies() -> Vec<Configured> {
     let live = policy::POLICIES.iter().filter(|policy| policy.is_live() && !policy.is_passive());
-    let built = live.filter(|policy| policy.build(&policy::Parameters::default()).is_ok());
-    built.map(|policy| policy.name).filter(|name| *name != "arbiter").collect()
+    let named = live.map(|policy| policy.name).filter(|name| *name != "arbiter");
+    named.map(|name| (name, if name == "static" { STATIC } else { "" })).collect()
+}
+
+/// The policies round and round, in an order of the seed. Each surface begins elsewhere in it, so that short runs of all
+/// three take different ones.
+fn turns(seed: u64, surface: Surface) -> impl Iterator<Item = Configured> {
+    let (mut order, mut draw) = (policies(), Draw(seed));
+    for place in (1..order.len()).rev() {
+        order.swap(place, draw.small::<usize>(place as u64 + 1));
+    }
+    order.into_iter().cycle().skip(surface as usize * LEAST_ROUNDS as usize)
+}
+
+/// Each surface draws something else of the same seed.
+fn drawn(seed: u64, surface: Surface) -> Draw {
+    let mut draw = Draw(seed);
+    for byte in format!("{surface:?}").bytes() {
+        draw = Draw(draw.next() ^ u64::from(byte));
+    }
+    draw
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +87,7 @@ struct To {
     openflow: Address,
 }
 
-fn config(policy: &str, enforcement: &str) -> String {
+fn config((policy, parameters): Configured, enforcement: &str) -> String {
     let names = ["tenant-a", "tenant-b"];
     let tenants = names.map(|name| {
         format!(
@@ -72,7 +95,7 @@ fn config(policy: &str, enforcement: &str) -> String {
         )
     });
     let more = format!(
-        "[policy]\nname = \"{policy}\"\n[control]\nlease = \"1 s\"\nsample = \"100 ms\"\ngrace = \"1 s\"\n\
+        "[policy]\nname = \"{policy}\"\n{parameters}[control]\nlease = \"1 s\"\nsample = \"100 ms\"\ngrace = \"1 s\"\n\
          enforcement = \"{enforcement}\"\n[limits]\nflows = 3000\n\
          [recorder]\ndirectory = \"records\"\nsize = \"1 GB\"\n\
          [[tenant]]\napplication = \"honest\"\nhosts = [\"h0\", \"h1\"]\nports = [\"{HONEST_PORT}\"]\n{}",
@@ -250,16 +273,16 @@ async fn fuzz(surface: Surface) {
         std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
     };
     let (seconds, seed) = (given("GRAMMAR_SECONDS", 600), given("GRAMMAR_SEED", 1));
-    let mut draw = Draw(seed);
+    let (mut draw, mut turns) = (drawn(seed, surface), turns(seed, surface));
     let (end, folder) =
         (Instant::now() + Duration::from_secs(seconds), Arc::new(tempfile::tempdir().unwrap()));
     let (mut words, mut rounds, mut most_kib, mut took) = (0, 0, 0, Vec::new());
-    let mut steps = 0;
+    // Which policies had a turn, and how many steps of each were compared.
+    let (mut played, mut compared) = (BTreeSet::new(), BTreeMap::<String, usize>::new());
     while Instant::now() < end || rounds < LEAST_ROUNDS {
-        let pick = |draw: &mut Draw| {
-            config(draw.of(&policies()), draw.of(&["pacing", "pacing", "meters"]))
-        };
-        let daemon = Daemon::start_in(Arc::clone(&folder), &pick(&mut draw));
+        let enforcement = draw.of(&["pacing", "pacing", "meters"]);
+        let mut policy = turns.next().unwrap();
+        let daemon = Daemon::start_in(Arc::clone(&folder), &config(policy, enforcement));
         let to = To {
             http: Address::Tcp(daemon.http.clone()),
             openflow: Address::Tcp(daemon.openflow.clone().unwrap()),
@@ -271,9 +294,16 @@ async fn fuzz(surface: Surface) {
                 break;
             }
             if round > 0 {
-                std::fs::write(honest.daemon.path("controller.toml"), pick(&mut draw)).unwrap();
+                policy = turns.next().unwrap();
+                let file = honest.daemon.path("controller.toml");
+                std::fs::write(file, config(policy, enforcement)).unwrap();
                 honest.daemon.signal("-HUP");
             }
+            let (name, _) = policy;
+            eprintln!("{surface:?}, seed {seed}, round {rounds}: {name}");
+            // A configuration that is refused leaves the policy before.
+            honest.daemon.until("/v1/status", |status| status["policy"] == name).await;
+            played.insert(name);
             let until = Instant::now() + ROUND;
             let mut peers = speak(surface, &to, &mut draw, until).await;
             while Instant::now() < until {
@@ -308,7 +338,9 @@ async fn fuzz(surface: Surface) {
                 "seed {seed}: {said}{}",
                 String::from_utf8_lossy(&replayed.stderr)
             );
-            steps += hold_file(&format!("seed {seed}"), &record);
+            for (policy, steps) in hold_file(&format!("seed {seed}"), &record) {
+                *compared.entry(policy).or_default() += steps;
+            }
             std::fs::remove_file(record).unwrap();
         }
     }
@@ -316,13 +348,18 @@ async fn fuzz(surface: Surface) {
     let at = |part: usize| took[(took.len() * part / 1000).min(took.len() - 1)].as_secs_f64() * 1e3;
     eprintln!(
         "{surface:?}, seed {seed}: {rounds} rounds, {words} words; {} honest announcements, {:.1} ms (p99), {:.1} ms \
-         (worst); {} MiB; {steps} steps of policies were compared",
+         (worst); {} MiB; {} steps of {} of {} policies were compared: {compared:?}",
         took.len(),
         at(990),
         at(1000),
-        most_kib >> 10
+        most_kib >> 10,
+        compared.values().sum::<usize>(),
+        compared.len(),
+        policies().len()
     );
-    assert!(words > 0 && !took.is_empty() && steps > 0);
+    assert!(words > 0 && !took.is_empty());
+    let unheld = played.iter().find(|name| compared.get(**name).is_none_or(|steps| *steps == 0));
+    assert_eq!(unheld, None, "what it decided was compared with nothing");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
