@@ -15,7 +15,7 @@ fn encoded(message: &Message<'_>) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(crate::cases(2000))]
 
     /// Every message is read as it was written, and written to the last byte as it was read.
     #[test]

@@ -6,3 +6,11 @@ mod hostile;
 mod messages;
 mod session;
 mod switch;
+
+use proptest::test_runner::Config;
+
+/// So many cases, or as many as `Config` has where these are more: it alone reads `PROPTEST_CASES`.
+fn cases(least: u32) -> Config {
+    let own = Config::default();
+    Config { cases: own.cases.max(least), ..own }
+}

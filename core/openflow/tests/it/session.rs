@@ -295,7 +295,7 @@ fn what_waits_is_bounded() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(crate::cases(300))]
 
     /// However the stream is cut, the same messages come out.
     #[test]

@@ -213,7 +213,7 @@ fn the_end_of_a_time_to_live_is_told_on_demand() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(crate::cases(1000))]
 
     /// No message and no frame makes the switch panic; every answer can be read, and no flow
     /// entry outlives its time.
