@@ -43,7 +43,7 @@ fresh: setup-roots
 ## differential: BPF programs, and what daemons decided, against their models; how many histories, and what they had (root)
 differential: setup-build-lab
 	cargo test --locked --package watermaster-kernel --test differential --test packets -- --nocapture
-	cargo test --locked --package watermaster --test live -- --nocapture decisions::
+	checks/matched.sh cargo test --locked --package watermaster --test live -- --nocapture decisions::
 
 ## docs-check: follow docs/adding-a-policy.md from an empty file to the simulator and, as root, the lab
 docs-check:
@@ -214,13 +214,13 @@ packets: setup-build-lab
 
 ## leases: controller and agents are killed at 200 random moments, and no limit outlives its lease (root; LEASE_SEED=n)
 leases: setup-build-lab
-	LEASE_KILLS=$${LEASE_KILLS:-200} cargo test --profile quick --locked --package watermaster --test live \
-		-- --nocapture --exact leases::no_limit_outlives_its_lease_whoever_dies
+	LEASE_KILLS=$${LEASE_KILLS:-200} checks/matched.sh cargo test --profile quick --locked --package watermaster \
+		--test live -- --nocapture --exact leases::no_limit_outlives_its_lease_whoever_dies
 
 ## grammar: what peers may say in any order to a running daemon, each kind for ten minutes (GRAMMAR_SECONDS=n, GRAMMAR_SEED=n, PROFILE=dev)
 grammar: setup-build
-	GRAMMAR_SECONDS=$${GRAMMAR_SECONDS:-600} cargo test --profile $${PROFILE:-quick} --locked --package watermaster --test live \
-		-- --nocapture --test-threads=1 --ignored grammar::
+	GRAMMAR_SECONDS=$${GRAMMAR_SECONDS:-600} checks/matched.sh cargo test --profile $${PROFILE:-quick} --locked \
+		--package watermaster --test live -- --nocapture --test-threads=1 --ignored grammar::
 
 ## faults: daemons and Open vSwitch are hurt while real connections run; what traffic suffers (root)
 faults: setup-build-lab-faketime
@@ -228,7 +228,8 @@ faults: setup-build-lab-faketime
 
 ## failover: the leader of three controllers killed and cut off under announcements; how long, what is lost (root; FAILOVER_TLS=1: by TLS)
 failover: setup-build-lab-etcd
-	cargo test --profile quick --locked --package watermaster-controller --test failover -- --exact failover --ignored --nocapture
+	checks/matched.sh cargo test --profile quick --locked --package watermaster-controller --test failover \
+		-- --exact failover --ignored --nocapture
 
 ## lab-demo: a live cluster of Open vSwitch, controller and agent beside the simulator (root)
 lab-demo:

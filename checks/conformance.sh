@@ -11,4 +11,4 @@ if ! "$venv/bin/python" -c 'import os_ken' 2>/dev/null; then
 fi
 export CONFORMANCE=1 OS_KEN="$venv/bin/python"
 cargo test --locked --package watermaster-openflow --test conformance --test differential
-cargo test --locked --package watermaster-packet --test it tshark_reads_it
+checks/matched.sh cargo test --locked --package watermaster-packet --test it tshark_reads_it

@@ -6,7 +6,7 @@ rows=target/tmp/faults
 rm -rf "$rows"
 cargo test --profile quick --locked --package watermaster --test faults --no-run
 faults() {
-    cargo test --quiet --profile quick --locked --package watermaster --test faults -- \
+    checks/matched.sh cargo test --quiet --profile quick --locked --package watermaster --test faults -- \
         --include-ignored --test-threads 1 "$@"
 }
 # Half messages take a minute to be cut off, and next to no processor.

@@ -37,6 +37,7 @@ if [ "$(cat "$tools/version" 2>/dev/null)" != "$version" ]; then
         -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v$version" k8s.io/kubernetes/cmd/kube-apiserver)
     echo "$version" >"$tools/version"
 fi
-KUBE_APISERVER=$tools/kube-apiserver CONFORMANCE=1 cargo test --locked --package watermaster-controller --test apiserver \
-    -- --exact another_leads_by_a_real_lease_when_the_leader_is_killed --ignored --nocapture
+KUBE_APISERVER=$tools/kube-apiserver CONFORMANCE=1 checks/matched.sh cargo test --locked \
+    --package watermaster-controller --test apiserver -- \
+    --exact another_leads_by_a_real_lease_when_the_leader_is_killed --ignored --nocapture
 echo "kubernetes: well"

@@ -15,4 +15,4 @@ fi
 "$venv/bin/openapi-spec-validator" live/controller/openapi.json
 "$venv/bin/openapi-python-client" generate --path live/controller/openapi.json --meta none --overwrite --fail-on-warning \
     --config checks/openapi-client.yaml --output-path "$venv/client/watermaster_client"
-OPENAPI="$venv" cargo test --locked --package watermaster --test live integration
+OPENAPI="$venv" checks/matched.sh cargo test --locked --package watermaster --test live integration::

@@ -1,39 +1,49 @@
 """A client that a published generator made of openapi.json, against a running controller: openapi_client.py http://ADDRESS
 
-Every answer must be read with nothing left over, and be what it was when it is written again."""
+Every operation is asked, and every answer must be read with nothing left over, and be what it was when it is written
+again."""
 import json
 import sys
 
 import attrs
 from watermaster_client import Client
 from watermaster_client.api.default import (
-    declare, description, exchange, explain_flow, explain_job, flows, flows_of, health, jobs, jobs_of, leave, metrics,
-    status,
+    declare, description, events, exchange, explain_flow, explain_job, flows, flows_of, give_order, health, jobs,
+    jobs_of, leader, leave, metrics, orders, pin_recording, recordings, status, unpin_recording,
 )
 from watermaster_client.models import (
-    Connection, FlowComplete, FlowRequest, JobComplete, JobStart, JobTerms, Portion, Size, StreamReport, Streams,
-    TaskHost,
+    Connection, Drain, Evict, FlowComplete, FlowRequest, JobComplete, JobStart, JobTerms, Portion, Size, StreamReport,
+    Streams, TaskHost, Undrain,
 )
 
 client = Client(base_url=sys.argv[1])
+# Which operations were asked, by their names in the description.
+called = set()
+
+
+def call(endpoint, how="sync", **arguments):
+    called.add(endpoint.__name__.rpartition(".")[2])
+    return getattr(endpoint, how)(client=client, **arguments)
 
 
 def written(value):
     """A value as it is sent; it must have no field that the description doesn't know."""
     if isinstance(value, list):
         return [written(each) for each in value]
-    for field in attrs.fields(type(value)):
+    fields = attrs.fields(type(value))
+    for field in fields:
         part = getattr(value, field.name)
         for each in part if isinstance(part, list) else [part]:
             if hasattr(each, "to_dict"):
                 written(each)
     left = getattr(value, "additional_properties", {})
-    assert not left, f"{type(value).__name__} has {left}"
+    # What has no other field is a map, whose keys may be any.
+    assert len(fields) == 1 or not left, f"{type(value).__name__} has {left}"
     return value.to_dict()
 
 
 def ask(endpoint, status_code=200, **arguments):
-    answer = endpoint.sync_detailed(client=client, **arguments)
+    answer = call(endpoint, "sync_detailed", **arguments)
     assert answer.status_code == status_code, (endpoint.__name__, answer)
     assert written(answer.parsed) == json.loads(answer.content), (endpoint.__name__, answer)
     return answer.parsed
@@ -77,8 +87,27 @@ assert flow.why and flow.bottleneck.rivals[0].job == "small", flow
 assert len(ask(explain_job, application="generated", job="small").flows) == 1
 assert ask(explain_job, 404, application="generated", job="none").error.field == "job"
 assert ask(exchange, 426, agent="h9").error.field == "Upgrade"
-assert description.sync(client=client)["openapi"] == "3.1.0"
-assert metrics.sync(client=client).endswith("# EOF\n")
+assert ask(leader).here and ask(leader).epoch == epoch
+assert call(metrics).endswith("# EOF\n")
+
+standing = ask(give_order, body=Drain(type_="drain", host="h2", reason="to be mended")).standing
+assert [act.order.host for act in standing] == ["h2"] and ask(orders).standing == standing, standing
+assert ask(give_order, 422, body=Evict(type_="evict", application="nobody")).error.field == "application"
+assert not ask(give_order, body=Undrain(type_="undrain", host="h2")).standing
+*_, last = [event for event in ask(events).events if event.message == "order"]
+assert last.level == "INFO" and "h2" in last.fields["order"], last
+assert last in ask(events, after=last.number - 1, wait=1, most=100).events
+
+[recording] = ask(recordings).recordings
+assert not recording.pinned, recording
+assert [each.pinned for each in ask(pin_recording, recording=recording.name).recordings] == [True]
+assert not ask(unpin_recording, recording=recording.name).recordings[0].pinned
+assert ask(unpin_recording, 422, recording=recording.name).error.field == "recording"
 
 say([FlowComplete(type_="flow_complete", job="small", flow="1"), JobComplete(type_="job_complete", job="small")])
-assert leave.sync_detailed("generated", client=client).status_code == 202
+assert call(leave, "sync_detailed", application="generated").status_code == 202
+
+described = call(description).to_dict()
+assert described["openapi"] == "3.1.0"
+every = {each["operationId"] for path in described["paths"].values() for each in path.values() if "operationId" in each}
+assert called == every, f"never asked, or not described: {called ^ every}"

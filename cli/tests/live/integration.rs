@@ -131,7 +131,8 @@ async fn a_generated_client_reads_every_answer() {
         testing::needs::skipped("make openapi runs this");
         return;
     };
-    let daemon = Daemon::start(&config("[policy]\nname = \"sff\"\n"));
+    let more = "[policy]\nname = \"sff\"\n[recorder]\ndirectory = \"records\"\n";
+    let daemon = Daemon::start(&config(more));
     let mut agent = Agent::connect(&daemon.address(), None, "h0", &[("h0", "10.0.0.1")], 0).await;
     // The controller knows it once it has told it everything.
     agent.hear().await.unwrap();

@@ -396,16 +396,15 @@ async fn what_cannot_be_asked_is_said_in_the_same_form() {
     }
 }
 
-/// Whatever the description names is there, with the methods that it names and no others.
+/// Whatever the description names is there, with the methods that it names and no others; that it names every path
+/// holds `description.rs` of the controller.
 #[tokio::test]
 async fn the_description_is_of_what_is_served() {
     let daemon = Daemon::start(&config(SMSF));
     let mut client = daemon.client().await;
     let description = get(&mut client, "/v1/openapi.json").await;
     assert_eq!(description["openapi"], "3.1.0");
-    let paths = description["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 18);
-    for (path, methods) in paths {
+    for (path, methods) in description["paths"].as_object().unwrap() {
         let path = path
             .replace("{application}", "a")
             .replace("{agent}", "x")

@@ -103,6 +103,18 @@ fn the_schemas_are_those_of_the_types() {
     );
 }
 
+/// A router tells nobody its routes: they are read where they are written.
+#[test]
+fn every_path_that_is_served_is_described() {
+    let routes = include_str!("mod.rs").split(".route(").skip(1);
+    let path = |rest: &'static str| rest.trim_start().strip_prefix('"')?.split('"').next();
+    let served: BTreeSet<_> = routes.map(|rest| path(rest).expect("a path in quotes")).collect();
+    let description: Value = serde_json::from_str(OPENAPI).unwrap();
+    let described = description["paths"].as_object().unwrap().keys();
+    let described: BTreeSet<_> = described.map(String::as_str).collect();
+    assert_eq!(served, described);
+}
+
 #[test]
 fn every_schema_is_used_and_every_reference_is_there() {
     fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
