@@ -1,5 +1,6 @@
 """What checks/gather.sh runs: gather.py PROGRAM FOLDER TEST, the folder of pymemcache's source and the test of gomemcache."""
 
+import json
 import os
 import re
 import socket
@@ -12,12 +13,14 @@ import pylibmc
 from pymemcache.client.base import Client
 from pymemcache.client.rendezvous import RendezvousHash
 
-POLICIES = ["one-all", "sw", "sw-ictcp", "sicc", "sicc-joint"]
 SERVERS = 6
 # It sets a server's memory (cache_memlimit), which is not a front end's to do.
 REFUSED = "pymemcache/test/test_integration.py::test_misc"
 
 program, source, go = sys.argv[1:]
+LISTED = json.loads(subprocess.run([program, "policies", "--json"], stdout=subprocess.PIPE, check=True).stdout)
+POLICIES = [policy["name"] for policy in LISTED if "how requests are gathered" in policy["decides"]]
+assert POLICIES, "no policy gathers"
 started = []
 
 

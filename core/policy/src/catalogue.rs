@@ -4,9 +4,9 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 
 use crate::{
-    Descriptor, Parameters, Policy, PolicyError, app_aware, arbiter, asy, bssf, dclas, fair,
-    fastpass, fifo, fifo_lm, fixed, homa, one_all, pfabric, pias, sab, sdtcp, sdtcp_hold, sebf,
-    sff, sicc, smsf, srb, srpt, sw, sw_ictcp, syn, tcp,
+    Descriptor, DirectiveKind, Parameters, Policy, PolicyError, app_aware, arbiter, asy, bssf,
+    dclas, fair, fastpass, fifo, fifo_lm, fixed, homa, one_all, pfabric, pias, sab, sdtcp,
+    sdtcp_hold, sebf, sff, sicc, smsf, srb, srpt, sw, sw_ictcp, syn, tcp,
 };
 
 /// Every policy, in the order in which they are listed.
@@ -66,6 +66,11 @@ pub const NAMES: [&str; POLICIES.len()] = {
 pub fn find(name: &str) -> Result<&'static Descriptor, PolicyError> {
     let policy = POLICIES.iter().find(|policy| policy.name == name);
     policy.copied().ok_or_else(|| PolicyError::UnknownPolicy(name.to_owned()))
+}
+
+/// The policies that say directives of this kind.
+pub fn saying(kind: DirectiveKind) -> impl Iterator<Item = &'static Descriptor> {
+    POLICIES.iter().copied().filter(move |policy| policy.says(kind))
 }
 
 /// The policy called `name`, in its initial state.

@@ -94,7 +94,7 @@ pub mod waterfill;
 
 pub use account::{Account, Holding, Part};
 pub use acknowledgements::Acknowledgements;
-pub use catalogue::{ARBITER, NAMES, PLAIN, POLICIES, by_name, find};
+pub use catalogue::{ARBITER, NAMES, PLAIN, POLICIES, by_name, find, saying};
 pub use descriptor::{Descriptor, DirectiveKind, Need};
 pub use objective::{Aim, Objective};
 pub use parameter::{Given, Kind, Messages, Parameter, Parameters, PolicyError, Typed, Value};

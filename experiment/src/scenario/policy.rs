@@ -231,7 +231,7 @@ impl Place<'_> {
             ));
         }
         if self.workload.is_gather() && !spec.policy.says(DirectiveKind::Gather) {
-            let gathering = policy::POLICIES.iter().filter(|p| p.says(DirectiveKind::Gather));
+            let gathering = policy::saying(DirectiveKind::Gather);
             let names: Vec<&str> = gathering.map(|policy| policy.name).collect();
             return Some(format!(
                 "{name} doesn't say how to gather requests; use {}",

@@ -78,7 +78,7 @@ impl Decider {
 #[cfg(test)]
 mod tests {
     use model::Measured;
-    use policy::{DirectiveKind, POLICIES};
+    use policy::DirectiveKind;
     use units::Span;
 
     use super::*;
@@ -95,7 +95,7 @@ server = [
 
     #[test]
     fn no_policy_that_gathers_has_a_deadline() {
-        for policy in POLICIES.iter().filter(|policy| policy.says(DirectiveKind::Gather)) {
+        for policy in policy::saying(DirectiveKind::Gather) {
             let text = format!("policy = {{ name = \"{}\" }}{POOL}", policy.name);
             let settings = Settings::read("g.toml", &text).unwrap();
             let mut decider = Decider::new(&settings).unwrap();

@@ -278,15 +278,17 @@ impl Settings {
 
 fn read_policy(value: &Value<'_>) -> Read<(&'static Descriptor, Parameters)> {
     let mut fields = value.fields()?;
-    let policy = policies::read(&mut fields, MSS)?;
-    if !policy.0.directives.contains(&DirectiveKind::Gather) {
+    let (policy, parameters) = policies::read(&mut fields, MSS)?;
+    if !policy.says(DirectiveKind::Gather) {
+        let names: Vec<&str> = policy::saying(DirectiveKind::Gather).map(|one| one.name).collect();
         return Err(fields.error(format_args!(
-            "{} gathers nothing; use one-all, sw, sw-ictcp, sicc or sicc-joint",
-            policy.0.name
+            "{} gathers nothing; use {}",
+            policy.name,
+            names.join(", ")
         )));
     }
     fields.done()?;
-    Ok(policy)
+    Ok((policy, parameters))
 }
 
 fn socket(value: &Value<'_>) -> Read<SocketAddr> {
