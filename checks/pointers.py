@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Whether the pages of docs point to what is there: of each pair `file.rs` (`name`), (`file.rs`, `name`),
-`name` (`file.rs`) and `name` in `file.rs`, a file whose path ends so defines the name."""
+`name` (`file.rs`) and `name` in `file.rs`, the one file whose path ends so defines the name."""
 
 import os
 import re
@@ -48,11 +48,13 @@ def faults():
         for line, file, name in sorted(pairs(page.read_text())):
             seen += 1
             where = f"{page.relative_to(ROOT)}:{line}"
-            texts = [text for path, text in files.items() if path.endswith("/" + file)]
+            paths = [path for path in files if path.endswith("/" + file)]
             defines = re.compile(DEFINES.format(name.split("::")[-1]), re.M)
-            if not texts:
+            if not paths:
                 yield f"{where}: there is no {file}; name the file that has {name}"
-            elif not any(defines.search(text) for text in texts):
+            elif len(paths) > 1:
+                yield f"{where}: {len(paths)} paths end with {file}; write more of the one that has {name}"
+            elif not defines.search(files[paths[0]]):
                 yield f"{where}: {file} doesn't define {name}; name the file that does"
     if seen == 0:
         yield "docs: pages point to nothing"
