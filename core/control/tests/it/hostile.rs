@@ -3,7 +3,7 @@
 //! by a switch whose session is up. And no bytes, reports or declarations in any order make it panic.
 
 use crate::in_memory::{Rig, SECOND, Shape, address, connection};
-use model::Severity;
+use model::{Cap, Caps, Severity};
 use proptest::prelude::*;
 use protocol::agent::{Capability, Command, EndedConnection, Host, PortCount, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
@@ -181,6 +181,10 @@ fn command() -> impl Strategy<Value = Command> {
         rate_bps: rate.map(Rate::from_bps),
     };
     let port = || (0_u32..3).prop_map(|port| (String::from("s0"), format!("p{port}")));
+    let cap = (any::<u64>(), 0_u32..3)
+        .prop_map(|(bytes, floor_segments)| Cap { bytes: Bytes::new(bytes), floor_segments });
+    let caps = prop::array::uniform4(prop::option::of(cap))
+        .prop_map(|[recovered, low, medium, high]| Caps { recovered, low, medium, high });
     prop_oneof![
         (packets(), prop::option::of(any::<u64>())).prop_map(pace),
         (packets(), any::<u8>())
@@ -188,9 +192,15 @@ fn command() -> impl Strategy<Value = Command> {
         (port(), prop::option::of(packets())).prop_map(|((node, interface), connection)| {
             Command::Window { node, interface, connection, cap: None }
         }),
+        (port(), prop::option::of(packets()), caps).prop_map(
+            |((node, interface), connection, caps)| {
+                Command::Prepare { node, interface, connection, caps }
+            }
+        ),
         port().prop_map(|(node, interface)| Command::Space { node, interface, gap_ns: None }),
         port().prop_map(|(node, interface)| Command::Watch { node, interface, watch: None }),
         any::<u64>().prop_map(|every| Command::Sample { every_ns: Span::from_nanos(every) }),
+        any::<u64>().prop_map(|every| Command::Count { every_ns: Span::from_nanos(every) }),
         prop::collection::vec(process(), 0..3)
             .prop_map(|processes| Command::Identify { processes }),
     ]

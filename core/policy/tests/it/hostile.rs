@@ -109,6 +109,8 @@ fn message(base: u32) -> impl Strategy<Value = Observation> {
             .prop_map(|flows| Measured::Delivered(flows).into()),
         1 => (0..20u32, any::<bool>())
             .prop_map(|(link, up)| Measured::LinkState { link: LinkId(link), up }.into()),
+        1 => prop::collection::vec((0..20u32).prop_map(LinkId), 0..4)
+            .prop_map(|links| Measured::Capacity(links).into()),
         6 => measured(base),
         4 => gathering(base),
     ]
@@ -182,7 +184,8 @@ fn measured(base: u32) -> impl Strategy<Value = Observation> {
     .prop_map(Observation::Measured)
 }
 
-/// Tells `policy` everything, ticking when it asks to; returns what it said.
+/// Tells `policy` everything, ticking when it asks to; returns what it said. Links that have another capacity have one
+/// that follows from the place of the message.
 fn play(
     policy: &mut dyn Policy,
     mut network: Network,
@@ -191,9 +194,14 @@ fn play(
 ) -> Directives {
     let mut out = Directives::new();
     let mut now = start;
-    for message in messages {
-        if let Observation::Measured(Measured::LinkState { link, up }) = message {
-            network.set_up(*link, *up);
+    for (place, message) in (0..).zip(messages) {
+        match message {
+            Observation::Measured(Measured::LinkState { link, up }) => network.set_up(*link, *up),
+            Observation::Measured(Measured::Capacity(links)) => {
+                let capacity = Rate::from_mbps(1 + place * 37 % 300);
+                links.iter().for_each(|link| network.set_capacity(*link, capacity));
+            }
+            _ => {}
         }
         tell(policy, now, &network, message, &mut out);
         now += Span::from_secs(7);
