@@ -8,6 +8,7 @@
 )]
 
 pub mod allocation;
+pub mod lateness;
 pub mod needs;
 pub mod network;
 #[cfg(feature = "openflow")]

@@ -331,9 +331,99 @@ fn flow(explanation: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use control::{
+        Bottleneck, FlowExplanation, FlowStatus, ObjectivePart, ObjectiveStatus, Rival, SharedLink,
+    };
+    use units::{Rate, Time};
 
     use super::*;
+
+    /// Fields are read by their names, so the answer is of the type that the controller answers with.
+    #[test]
+    fn all_that_is_known_of_a_flow_is_told() {
+        let status = super::super::unheld();
+        let carrier =
+            protocol::Connection { source: "10.0.0.1:3".parse().unwrap(), ..status.connection };
+        let parts = vec![ObjectivePart {
+            objective: "fast".to_owned(),
+            aim: "deadline 5 s".to_owned(),
+            given_bps: Rate::from_mbps(12),
+            wants_bps: Rate::from_mbps(20),
+            yields: true,
+        }];
+        let explanation = FlowExplanation {
+            flow: FlowStatus {
+                carriers: vec![carrier],
+                more_carriers: 1,
+                source_pod: Some("default/mapper-0".to_owned()),
+                contradicted: Some("more was delivered".to_owned()),
+                ..status
+            },
+            declared_ns: Time::ZERO,
+            since_ns: Time::ZERO,
+            why: "it is small".to_owned(),
+            by: "agent h1".to_owned(),
+            path: vec!["h1 -> s1".to_owned(), "s1 -> h2".to_owned()],
+            bottleneck: Some(Bottleneck {
+                link: "h1 -> s1".to_owned(),
+                capacity_bps: Rate::from_mbps(1_000),
+                limited_bps: Rate::from_mbps(18),
+                measured_bps: Some(Rate::from_mbps(6)),
+                rivals: vec![Rival {
+                    application: "mr".to_owned(),
+                    job: "sort".to_owned(),
+                    flow: "2".to_owned(),
+                    intended_bps: Some(Rate::from_mbps(8)),
+                    measured_bps: Some(Rate::from_mbps(1)),
+                }],
+                more: 3,
+            }),
+            objective: Some(ObjectiveStatus {
+                name: "fast".to_owned(),
+                aim: "deadline 5 s".to_owned(),
+                late: true,
+                policy: "smsf",
+                shared: vec![SharedLink { link: "h1 -> s1".to_owned(), parts }],
+            }),
+        };
+        assert_eq!(
+            flow(&json!(explanation)),
+            "flow mr/sort/1  10.0.0.1:1 -> 10.0.0.2:2
+  over 10.0.0.1:3 -> 10.0.0.2:2
+  and 1 more
+  pods: default/mapper-0 -> -
+  intended 12.0 Mbit/s, no rate stands (failed: no room), measured 5.00 Mbit/s
+  why:  it is small
+  by:   agent h1
+  path: h1 -> s1, s1 -> h2
+  objective: fast, deadline 5 s, late: a weight of 1, served by smsf
+    h1 -> s1:
+      fast (deadline 5 s): given 12.0 Mbit/s, wants 20.0 Mbit/s, yields
+  contradicted: more was delivered
+  bottleneck: h1 -> s1 of 1.00 Gbit/s, limits of 18.0 Mbit/s on it, measured 6.00 Mbit/s
+    beside mr/sort/2: intended 8.00 Mbit/s, measured 1.00 Mbit/s
+    and 3 more
+"
+        );
+    }
+
+    #[test]
+    fn what_stands_is_told_with_why_it_is_not_what_was_wanted() {
+        let told = |enforced: Option<u64>, failed: Option<&str>| {
+            let status = FlowStatus {
+                enforced_bps: enforced.map(Rate::from_mbps),
+                failed: failed.map(str::to_owned),
+                ..super::super::unheld()
+            };
+            let said = flow(&json!({ "flow": status }));
+            let line = said.lines().find(|line| line.contains("intended")).unwrap();
+            line.split(", ").nth(1).unwrap().to_owned()
+        };
+        assert_eq!(told(Some(12), None), "enforced 12.0 Mbit/s");
+        assert_eq!(told(None, None), "enforced no limit");
+        assert_eq!(told(Some(9), Some("no room")), "9.00 Mbit/s stands (failed: no room)");
+        assert_eq!(told(None, Some("no room")), "no rate stands (failed: no room)");
+    }
 
     #[test]
     fn what_was_refused_is_told_with_its_reasons() {

@@ -276,3 +276,32 @@ pub(super) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> S
     let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
     format!("\n{}\n", lines.join("\n"))
 }
+
+/// A flow whose limit found no room, as the controller tells of it: what shows a flow reads fields by their names.
+#[cfg(test)]
+fn unheld() -> control::FlowStatus {
+    use std::net::SocketAddr;
+
+    use units::{Bytes, Rate};
+
+    control::FlowStatus {
+        application: "mr".to_owned(),
+        job: "sort".to_owned(),
+        flow: "1".to_owned(),
+        connection: protocol::Connection {
+            source: SocketAddr::from(([10, 0, 0, 1], 1)),
+            destination: SocketAddr::from(([10, 0, 0, 2], 2)),
+        },
+        source_pod: None,
+        destination_pod: None,
+        carriers: Vec::new(),
+        more_carriers: 0,
+        intended_bps: Some(Rate::from_mbps(12)),
+        enforced_bps: None,
+        failed: Some("no room".to_owned()),
+        measured_bps: Some(Rate::from_mbps(5)),
+        bytes: Some(Bytes::new(8_000_000)),
+        delivered_bytes: Bytes::ZERO,
+        contradicted: None,
+    }
+}

@@ -210,10 +210,9 @@ fn note(flow: &Value) -> &'static str {
 #[cfg(test)]
 mod tests {
     use control::{FlowStatus, LinkStatus};
-    use protocol::Connection;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-    use units::{Bytes, Rate};
+    use units::Rate;
 
     use super::*;
 
@@ -250,26 +249,7 @@ mod tests {
     /// Fields are read by their names, so the flows are of the type that the controller answers with.
     #[test]
     fn a_flow_is_told_in_the_words_of_the_page() {
-        let flow = FlowStatus {
-            application: "mr".to_owned(),
-            job: "sort".to_owned(),
-            flow: "1".to_owned(),
-            connection: Connection {
-                source: "10.0.0.1:1".parse().unwrap(),
-                destination: "10.0.0.2:2".parse().unwrap(),
-            },
-            source_pod: None,
-            destination_pod: None,
-            carriers: Vec::new(),
-            more_carriers: 0,
-            intended_bps: Some(Rate::from_mbps(12)),
-            enforced_bps: None,
-            failed: Some("no room".to_owned()),
-            measured_bps: Some(Rate::from_mbps(5)),
-            bytes: Some(Bytes::new(8_000_000)),
-            delivered_bytes: Bytes::ZERO,
-            contradicted: None,
-        };
+        let flow = super::super::unheld();
         let second = FlowStatus {
             flow: "2".to_owned(),
             intended_bps: None,

@@ -6,6 +6,7 @@
 mod hosts;
 
 use std::cell::RefCell;
+use std::fmt::Debug;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr};
 use std::thread;
@@ -18,7 +19,7 @@ use kernel::{
     Connection, Ended, Error, Happening, Lease, Namespace, Pacer, PacerOptions, PortNumber,
     PortOptions, Queue, Sockets, Stopped, Switch, Watch, now, unified_mount,
 };
-use model::{Buffer, Cap, Caps, Severity, Thresholds};
+use model::{Buffer, Cap, Caps, LEAST_RATE, MOST_RATE, Severity, Thresholds};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use protocol::Process;
@@ -128,11 +129,21 @@ fn as_drawn(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, max_shrink_iters, failure_persistence, ..ProptestConfig::default() }
 }
 
-/// Compares ports with a model that is watched by other thresholds, where it is to fail: how many histories, rises and
-/// recoveries agreed, or the first that didn't.
+/// What a comparison ends with where the programs agree with the model, and not with another that has a fault.
+const FOUND: &str = "the planted fault is found";
+
+/// Which of the two is wrong no comparison knows: what it finds in a model it would find in the programs.
+#[track_caller]
+fn is_found(compared: Result<impl Debug, String>) {
+    let why = compared.unwrap_err();
+    assert!(why.contains(FOUND), "{why}");
+}
+
+/// Compares ports with a model, and with another whose thresholds are what `fault` makes of them: how many histories,
+/// rises and recoveries agreed, or the first that didn't.
 fn compare_ports(
     config: ProptestConfig,
-    of_model: impl Fn(Thresholds) -> Thresholds,
+    fault: impl Fn(Thresholds) -> Thresholds,
 ) -> Result<(usize, usize, u64), String> {
     let (mut switch, number) = attached(16);
     let (mut rises, mut recoveries, mut cases) = (0, 0, 0);
@@ -168,21 +179,25 @@ fn compare_ports(
             let watch = Watch { rate, buffer, thresholds: Some(thresholds), mark: None };
             port.watch(Some(watch)).unwrap();
             let fresh = port.queue().unwrap();
-            let mut model = Watched {
+            let watched = |thresholds| Watched {
                 queue: VirtualQueue::new(rate, buffer),
-                trigger: Trigger::new(of_model(thresholds)),
+                trigger: Trigger::new(thresholds),
                 recoveries: fresh.recoveries,
                 looks: vec![fresh.due],
                 told: Vec::new(),
             };
+            let (mut model, mut faulty) = (watched(thresholds), watched(fault(thresholds)));
             for ((octets, packets), pause) in sent {
                 if pause > 300 {
                     thread::sleep(Duration::from_micros(pause));
                 }
                 port.pass_out_as(&padded(octets, packets), packets).unwrap();
                 let real = port.queue().unwrap();
-                let agrees = model.follow(&real, (u32::try_from(octets).unwrap(), packets));
+                let offered = (u32::try_from(octets).unwrap(), packets);
+                let agrees = model.follow(&real, offered);
                 prop_assert!(agrees, "{real:?} {:?} {:?}", model.trigger, model.looks);
+                let agrees = faulty.follow(&real, offered);
+                prop_assert!(agrees, "{FOUND}: {real:?} {:?}", faulty.trigger);
             }
             // It recovers in the end, no sooner than the model, and so it is told.
             let recovered = || port.queue().unwrap().severity == Severity::Recovered;
@@ -232,7 +247,6 @@ fn ports_tell_what_the_trigger_tells() {
     assert!(rises > 50 && recoveries > 20);
 }
 
-/// Which of the two is wrong the comparison doesn't know: what it finds in the model it would find in the programs.
 #[test]
 fn a_fault_in_a_watch_is_found() {
     if !root() {
@@ -242,10 +256,10 @@ fn a_fault_in_a_watch_is_found() {
         let [low, medium, high] = [of.low, of.medium, of.high].map(|packets| packets + 1);
         Thresholds { low, medium, high, ..of }
     };
-    assert!(compare_ports(as_drawn(120), rises_late).is_err());
+    is_found(compare_ports(as_drawn(120), rises_late));
     let recovers_late =
         |of: Thresholds| Thresholds { recovery: of.recovery + Span::from_millis(1), ..of };
-    assert!(compare_ports(as_drawn(120), recovers_late).is_err());
+    is_found(compare_ports(as_drawn(120), recovers_late));
 }
 
 /// Octets and segments of the floor, which decides in one of them.
@@ -336,8 +350,11 @@ fn execute(switch: &mut Switch, number: PortNumber, now: Time, operation: &Opera
 /// acknowledgements that pass and that are spaced. And how often a map was full.
 type Looks = ([[u32; 4]; 3], [u32; 2], u32);
 
-/// Compares a port with a model whose leases last longer, where it is to fail.
-fn compare_grants(config: ProptestConfig, longer: Span) -> Result<Looks, String> {
+/// Compares a port with a model, and with another that is told what `fault` makes of each operation.
+fn compare_grants(
+    config: ProptestConfig,
+    fault: impl Fn(Operation) -> Operation,
+) -> Result<Looks, String> {
     let mut looks = [[0; 4]; 3];
     let mut spaced = [0; 2];
     let mut full = 0;
@@ -350,12 +367,13 @@ fn compare_grants(config: ProptestConfig, longer: Span) -> Result<Looks, String>
     let watch = Watch { rate, buffer, thresholds: Some(thresholds), mark: None };
     let mut switch = switch;
     switch.port(number).unwrap().watch(Some(watch)).unwrap();
-    let both = RefCell::new((switch, model, 1_u64, (&mut looks, &mut spaced), &mut full));
+    let faulty = model.clone();
+    let all = RefCell::new((switch, model, faulty, 1_u64, &mut looks, &mut spaced, &mut full));
     let mut runner = TestRunner::new(config);
     runner
         .run(&steps(), |steps| {
-            let mut both = both.borrow_mut();
-            let (switch, model, epoch, (looks, spaced), full) = &mut *both;
+            let mut all = all.borrow_mut();
+            let (switch, model, faulty, epoch, looks, spaced, full) = &mut *all;
             for step in steps {
                 let operation = match step {
                     Step::Renew(more, us) => {
@@ -391,21 +409,28 @@ fn compare_grants(config: ProptestConfig, longer: Span) -> Result<Looks, String>
                         continue;
                     }
                     Step::Look(source) => {
-                        let port = switch.port(number).unwrap();
-                        look(port, model, source, (looks, spaced))?;
+                        let Some(seen) = look(switch.port(number).unwrap(), source) else {
+                            continue;
+                        };
+                        let Some((cap, class, gap)) = seen.stands(model) else { continue };
+                        prop_assert_eq!(seen.shown, Shown::of(cap, class, gap));
+                        spaced[usize::from(gap)] += 1;
+                        let kind = 2 - usize::from(cap.is_some()) - usize::from(class.is_some());
+                        looks[kind][seen.severity as usize] += 1;
+                        let other = seen.stands(faulty);
+                        let agrees = other.is_none_or(|(cap, class, gap)| {
+                            seen.shown == Shown::of(cap, class, gap)
+                        });
+                        prop_assert!(agrees, "{FOUND}: {:?}, not {other:?}", seen.shown);
                         continue;
                     }
                 };
                 let at = now();
                 let done = execute(switch, number, at, &operation);
-                let told = match operation {
-                    Operation::Renew { epoch, lease } => {
-                        Operation::Renew { epoch, lease: lease + longer }
-                    }
-                    other => other,
-                };
-                let expected = model.execute(at, &told);
+                let expected = model.execute(at, &operation);
                 prop_assert_eq!(done, expected.is_ok(), "{:?}: {:?}", operation, expected);
+                let other = faulty.execute(at, &fault(operation));
+                prop_assert!(done == other.is_ok(), "{FOUND}: {operation:?}: {other:?}");
                 let fills = matches!(operation, Operation::Cap { .. } | Operation::Classify { .. });
                 **full += u32::from(fills && !done);
             }
@@ -421,7 +446,7 @@ fn grants_hold_in_the_programs_as_in_the_model() {
         return;
     }
     let (looks, spaced, full) =
-        compare_grants(ProptestConfig::with_cases(400), Span::ZERO).unwrap();
+        compare_grants(ProptestConfig::with_cases(400), |operation| operation).unwrap();
     eprintln!(
         "{looks:?} looks with cap and class, with one of them, with none, by severity; {spaced:?} passed and spaced; \
          {full} times full"
@@ -431,22 +456,100 @@ fn grants_hold_in_the_programs_as_in_the_model() {
 }
 
 /// As where the agent's rule of lapse and the programs' part.
-#[test]
-fn a_lease_that_lasts_too_long_is_found() {
-    if root() {
-        assert!(compare_grants(as_drawn(400), Span::from_secs(1)).is_err());
+fn lasts_too_long(operation: Operation) -> Operation {
+    match operation {
+        Operation::Renew { epoch, lease } => {
+            Operation::Renew { epoch, lease: lease + Span::from_secs(1) }
+        }
+        other => other,
     }
 }
 
-/// Passes packets of a connection and compares what was written with what stands. Where a lease ends
-/// meanwhile, both are right.
-fn look(
-    port: &kernel::Port,
-    model: &Kernel,
-    source: u16,
-    (looks, spaced): (&mut [[u32; 4]; 3], &mut [u32; 2]),
-) -> Result<(), TestCaseError> {
-    let (number, connection) = (port.number(), named(source));
+fn is_too_wide(operation: Operation) -> Operation {
+    let twice = |cap: Option<Cap>| cap.map(|cap| Cap { bytes: cap.bytes * 2, ..cap });
+    match operation {
+        Operation::Cap { port, connection, caps } => {
+            let caps = caps.map(|Caps { recovered, low, medium, high }| {
+                let [recovered, low, medium, high] = [recovered, low, medium, high].map(twice);
+                Caps { recovered, low, medium, high }
+            });
+            Operation::Cap { port, connection, caps }
+        }
+        other => other,
+    }
+}
+
+fn is_another_class(operation: Operation) -> Operation {
+    match operation {
+        Operation::Classify { port, connection, class } => {
+            Operation::Classify { port, connection, class: class.map(|class| class + 1) }
+        }
+        other => other,
+    }
+}
+
+fn is_not_spaced(operation: Operation) -> Operation {
+    match operation {
+        Operation::Space { port, .. } => Operation::Space { port, gap: None },
+        other => other,
+    }
+}
+
+#[test]
+fn a_fault_in_a_grant_is_found() {
+    if !root() {
+        return;
+    }
+    for fault in [lasts_too_long, is_too_wide, is_another_class, is_not_spaced] {
+        is_found(compare_grants(as_drawn(400), fault));
+    }
+}
+
+/// What packets of a connection show of what stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Shown {
+    window: u16,
+    class: Option<(u16, u16)>,
+    /// Whether acknowledgements are sent to wait, and whether what passes at once is.
+    waits: [bool; 2],
+}
+
+impl Shown {
+    /// Of a cap, a class, and whether acknowledgements are spaced.
+    fn of(cap: Option<Cap>, class: Option<u8>, gap: bool) -> Self {
+        Self {
+            window: cap.map_or(u16::MAX, |cap| cap.rewritten(u16::MAX, 0, Bytes::new(1460))),
+            class: class.map(|class| (1, class.into())),
+            waits: [gap, false],
+        }
+    }
+}
+
+/// That, between which times it was seen, and at which port while it was so congested.
+struct Seen {
+    shown: Shown,
+    connection: Connection,
+    times: [Time; 2],
+    port: PortNumber,
+    severity: Severity,
+}
+
+impl Seen {
+    /// What a model has standing meanwhile, as [`Shown::of`] takes it. `None`: a lease ends, and both are right.
+    fn stands(&self, model: &Kernel) -> Option<(Option<Cap>, Option<u8>, bool)> {
+        let [from, to] = self.times.map(|at| {
+            (
+                model.cap(at, self.port, self.severity, &self.connection),
+                model.class(at, self.port, &self.connection),
+                model.gap(at, self.port).is_some(),
+            )
+        });
+        (from == to).then_some(from)
+    }
+}
+
+/// Passes packets of a connection. `None`: the port became more congested meanwhile, or less.
+fn look(port: &kernel::Port, source: u16) -> Option<Seen> {
     port.pass_out(&of(source, true, |h| syn(h, 1460, None))).unwrap();
     port.pass_in(&of(source, false, |h| {
         syn(h, 1460, None);
@@ -470,30 +573,22 @@ fn look(
     let left = port.class_out(&of(source, true, |h| h.ack = true)).unwrap();
     let to = now();
     let window = u16::from_be_bytes([passed[48], passed[49]]);
-    let severity = before.severity;
-    let cap_at = |at| model.cap(at, number, severity, &connection);
-    let stands =
-        |at| (cap_at(at), model.class(at, number, &connection), model.gap(at, number).is_some());
     let same = (before.severity, before.recoveries) == (after.severity, after.recoveries);
-    if stands(from) != stands(to) || !same {
-        return Ok(());
-    }
-    let (cap, class, gap) = stands(from);
-    prop_assert_eq!((waits, others), (gap, false), "acknowledgements, and what passes at once");
-    spaced[usize::from(gap)] += 1;
-    let expected = cap.map_or(u16::MAX, |cap| cap.rewritten(u16::MAX, 0, Bytes::new(1460)));
-    prop_assert_eq!((window, left), (expected, class.map(|class| (1, class.into()))));
-    let kind = 2 - usize::from(cap.is_some()) - usize::from(class.is_some());
-    looks[kind][severity as usize] += 1;
-    Ok(())
+    same.then(|| Seen {
+        shown: Shown { window, class: left, waits: [waits, others] },
+        connection: named(source),
+        times: [from, to],
+        port: port.number(),
+        severity: before.severity,
+    })
 }
 
 #[derive(Clone, Debug)]
 enum Held {
     /// Renews the lease of an epoch so much above the highest, or of the one below it.
     Renew(i64, u64),
-    /// Holds one of three connections to a rate in Mbit/s, or lets it go.
-    Pace(usize, Option<u64>),
+    /// Holds one of three connections to a rate, or lets it go.
+    Pace(usize, Option<Rate>),
     Sweep,
     Wait(u64),
     /// Looks what a connection is held to, once it is adopted or once its application has said something.
@@ -501,7 +596,11 @@ enum Held {
 }
 
 fn held() -> impl Strategy<Value = Vec<Held>> {
-    let rate = prop::option::weighted(0.7, prop::sample::select(vec![10, 20, 40]));
+    // In kbit/s: as many below 1 Mbit/s and above 1 Gbit/s as between.
+    let some = prop_oneof![12..1_000_u64, 1_000..1_000_000_u64, 1_000_000..34_000_000_u64]
+        .prop_map(|kbps| Rate::from_bps(kbps * 1_000));
+    let rate = prop_oneof![8 => some, 1 => Just(LEAST_RATE), 1 => Just(MOST_RATE)];
+    let rate = prop::option::weighted(0.7, rate);
     let step = prop_oneof![
         3 => (above(), prop_oneof![1..4_000_u64, Just(60_000_000)])
             .prop_map(|(more, us)| Held::Renew(more, us)),
@@ -513,11 +612,13 @@ fn held() -> impl Strategy<Value = Vec<Held>> {
     prop::collection::vec(step, 1..60)
 }
 
-#[test]
-fn limits_hold_at_sockets_as_in_the_model() {
-    if !root() {
-        return;
-    }
+/// Compares limits of connections with a model, and with another that is told what `fault` makes of each operation: how
+/// often a limit was looked at and none, adopted and not, and how often the map was full; or the first history that
+/// didn't agree.
+fn compare_limits(
+    config: ProptestConfig,
+    fault: impl Fn(Operation) -> Operation,
+) -> Result<([[u32; 2]; 2], u32), String> {
     let rig = Rig::new(None);
     // A map of two entries is full at the third. One history goes on where the one before ended.
     let pacer = Pacer::start(&PacerOptions { limits: 2, ..options() }).unwrap();
@@ -528,12 +629,13 @@ fn limits_hold_at_sockets_as_in_the_model() {
         || skipped("before Linux 6.13 no connection is adopted; new ones are tested all the same");
     let model = Kernel::new(0, Capacity { limits: 2, connections: 0, ended: 0 });
     let (mut looks, mut full) = ([[0; 2]; 2], 0);
-    let both = RefCell::new((pacer, model, 1_u64, &mut looks, &mut full));
-    let mut runner = TestRunner::new(ProptestConfig::with_cases(200));
-    runner
+    let faulty = model.clone();
+    let all = RefCell::new((pacer, model, faulty, 1_u64, &mut looks, &mut full));
+    let mut runner = TestRunner::new(config);
+    let ran = runner
         .run(&held(), |steps| {
-            let mut both = both.borrow_mut();
-            let (pacer, model, epoch, looks, full) = &mut *both;
+            let mut all = all.borrow_mut();
+            let (pacer, model, faulty, epoch, looks, full) = &mut *all;
             for step in steps {
                 let operation = match step {
                     Held::Renew(more, us) => {
@@ -541,10 +643,9 @@ fn limits_hold_at_sockets_as_in_the_model() {
                         *epoch = renewed.max(*epoch);
                         Operation::Renew { epoch: renewed, lease: Span::from_micros(us) }
                     }
-                    Held::Pace(connection, rate) => Operation::Pace {
-                        connection: sockets[connection].connection,
-                        rate: rate.map(Rate::from_mbps),
-                    },
+                    Held::Pace(connection, rate) => {
+                        Operation::Pace { connection: sockets[connection].connection, rate }
+                    }
                     Held::Sweep => Operation::Sweep,
                     Held::Wait(us) => {
                         thread::sleep(Duration::from_micros(us));
@@ -560,17 +661,24 @@ fn limits_hold_at_sockets_as_in_the_model() {
                             pacer.adopt(&sender).unwrap();
                         }
                         let to = now();
-                        let limit = model.limit(from, &connection);
+                        let pacing = statistics(pacer, &connection).pacing;
+                        let agrees = |limit: Option<Rate>| match (pacing, limit) {
+                            (Some(pacing), Some(limit)) => within(pacing, payload(limit), 1),
+                            (pacing, limit) => pacing.is_none() && limit.is_none(),
+                        };
                         // Where a lease ends meanwhile, both are right.
-                        if limit == model.limit(to, &connection) {
-                            let pacing = statistics(pacer, &connection).pacing;
-                            let agrees = match (pacing, limit) {
-                                (Some(pacing), Some(limit)) => within(pacing, payload(limit), 1),
-                                (pacing, limit) => pacing.is_none() && limit.is_none(),
-                            };
-                            prop_assert!(agrees, "{:?} instead of {:?}", pacing, limit);
-                            looks[usize::from(says)][usize::from(limit.is_none())] += 1;
-                        }
+                        let stays = |model: &Kernel| {
+                            let limit = model.limit(from, &connection);
+                            (limit == model.limit(to, &connection)).then_some(limit)
+                        };
+                        let Some(limit) = stays(model) else { continue };
+                        prop_assert!(agrees(limit), "{pacing:?} instead of {limit:?}");
+                        looks[usize::from(says)][usize::from(limit.is_none())] += 1;
+                        let other = stays(faulty);
+                        prop_assert!(
+                            other.is_none_or(agrees),
+                            "{FOUND}: {pacing:?}, not {other:?}"
+                        );
                         continue;
                     }
                 };
@@ -586,15 +694,46 @@ fn limits_hold_at_sockets_as_in_the_model() {
                 prop_assert!(fits, "{:?}: {:?}", operation, done);
                 let expected = model.execute(at, &operation);
                 prop_assert_eq!(done.is_ok(), expected.is_ok(), "{:?}: {:?}", operation, expected);
+                let other = faulty.execute(at, &fault(operation));
+                prop_assert!(done.is_ok() == other.is_ok(), "{FOUND}: {operation:?}: {other:?}");
                 **full += u32::from(matches!(done, Err(Error::Full(_))));
             }
             Ok(())
         })
-        .unwrap();
-    let (pacer, ..) = both.into_inner();
+        .map_err(|error| error.to_string());
+    let (pacer, ..) = all.into_inner();
+    assert_eq!(pacer.stop(&[sender]).unwrap(), Stopped::Clean);
+    ran.map(|()| (looks, full))
+}
+
+#[test]
+fn limits_hold_at_sockets_as_in_the_model() {
+    if !root() {
+        return;
+    }
+    let (looks, full) =
+        compare_limits(ProptestConfig::with_cases(200), |operation| operation).unwrap();
     eprintln!("{looks:?} looks with a limit and with none, adopted and not; {full} times full");
     assert!(looks.iter().flatten().all(|count| *count > 100) && full > 10, "{looks:?}, {full}");
-    assert_eq!(pacer.stop(&[sender]).unwrap(), Stopped::Clean);
+}
+
+fn is_too_high(operation: Operation) -> Operation {
+    match operation {
+        Operation::Pace { connection, rate } => {
+            Operation::Pace { connection, rate: rate.map(|rate| rate.fraction(105, 100)) }
+        }
+        other => other,
+    }
+}
+
+#[test]
+fn a_fault_in_a_limit_is_found() {
+    if !root() {
+        return;
+    }
+    for fault in [lasts_too_long, is_too_high] {
+        is_found(compare_limits(as_drawn(200), fault));
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -23,7 +23,7 @@ use kernel::{
 };
 use model::LEAST_RATE;
 use protocol::Process;
-use testing::needs::root;
+use testing::needs::{root, skipped};
 use testing::wait::{eventually, settled};
 use units::{Bytes, Rate, Span};
 
@@ -102,13 +102,13 @@ fn a_lower_rate_of_the_application_keeps_no_program_that_stops() {
     let (mut rivals, mut was_alone) = (usize::MAX, false);
     let stops = || {
         let pacer = Pacer::start(&options).unwrap();
-        let before = std::mem::replace(&mut rivals, pacer.rivals());
-        was_alone |= before == 0 && rivals == 0;
+        was_alone |= rivals == 0 && pacer.rivals() == 0;
+        rivals = settled(|| pacer.rivals(), |rivals| *rivals == 0);
         pacer.stop(&[rig.namespace(0)]).unwrap() == Stopped::Clean
     };
     if !settled(stops, |is_clean| *is_clean) {
         assert!(!was_alone, "nobody else could bring back what stood before");
-        println!("skipped: {rivals} other agents govern connections of this machine");
+        skipped(&format!("{rivals} other agents govern connections of this machine"));
         return;
     }
     assert!(!options.pins.exists());
