@@ -10,9 +10,10 @@ use protocol::{Connection, Process};
 use units::{Span, Time};
 
 use super::Agents;
-use super::agent::{Lease, PER_GRANT, UNCONFIRMED};
+use super::agent::{PER_GRANT, UNCONFIRMED};
 use crate::context::Context;
 use crate::desired::Grant;
+use crate::lease::Lease;
 use crate::message::ChannelId;
 use crate::thing::Thing;
 use crate::view::View;
@@ -287,7 +288,7 @@ impl Agents {
         }
         self.renewals.remove(&(agent.renew_at, channel));
         agent.renew_at = cx.renewal();
-        agent.sent = Lease { since: cx.now, span: cx.lease };
+        agent.sent = Lease::now(cx);
         agent.awaited.get_or_insert((agent.sequence, agent.sent));
         self.renewals.insert((agent.renew_at, channel));
         agent.bound_unconfirmed(|connection| self.standing.doubt(&connection));
