@@ -206,7 +206,15 @@ impl Agents {
         let budget = match report {
             Report::Congested { .. } => &mut agent.notices,
             Report::Failed { .. } => &mut agent.failing,
-            _ => &mut agent.budget,
+            Report::Hello { .. }
+            | Report::Connections { .. }
+            | Report::Ended { .. }
+            | Report::Opened { .. }
+            | Report::Closed { .. }
+            | Report::Ports { .. }
+            | Report::Applied { .. }
+            | Report::Stale { .. }
+            | Report::Left {} => &mut agent.budget,
         };
         if !confirms && !budget.take(cx.now, per_second) {
             let reason = format!(

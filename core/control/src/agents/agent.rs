@@ -140,7 +140,14 @@ impl Agent {
             Report::Failed { epoch: of, .. } => *of == epoch && self.unanswered > 0,
             // It is the last one.
             Report::Left {} => true,
-            _ => false,
+            Report::Hello { .. }
+            | Report::Connections { .. }
+            | Report::Ended { .. }
+            | Report::Opened { .. }
+            | Report::Closed { .. }
+            | Report::Congested { .. }
+            | Report::Ports { .. }
+            | Report::Stale { .. } => false,
         }
     }
 
@@ -229,7 +236,14 @@ impl Agent {
                     let (connection, priority) = (*connection, *priority);
                     self.note_class(connection, priority, self.sequence + 1);
                 }
-                _ => {}
+                // Of these what was sent last is meant.
+                Command::Window { .. }
+                | Command::Prepare { .. }
+                | Command::Space { .. }
+                | Command::Watch { .. }
+                | Command::Sample { .. }
+                | Command::Count { .. }
+                | Command::Identify { .. } => {}
             }
             self.send(command);
         }
