@@ -241,8 +241,19 @@ impl Agents {
         if agent.greeted {
             return refuse("type", "a hello comes once, first; connect again".into());
         }
-        if hosts.len() > limits.hosts || capabilities.len() > Capability::ALL.len() {
-            return refuse("hosts", "names too many hosts or capabilities".into());
+        if hosts.len() > limits.hosts {
+            let reason = format!(
+                "are more than {}; give some of them an agent of their own, or raise limits.hosts",
+                limits.hosts
+            );
+            return refuse("hosts", reason);
+        }
+        if capabilities.len() > Capability::ALL.len() {
+            let reason = format!(
+                "are more than the {} that there are; name each once",
+                Capability::ALL.len()
+            );
+            return refuse("capabilities", reason);
         }
         let (mut nodes, mut names) = (Vec::new(), BTreeSet::new());
         for host in hosts {

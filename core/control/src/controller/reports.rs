@@ -264,7 +264,8 @@ impl Controller {
         if self.agents.may_have(&self.context, channel, epoch, sequence) {
             return Ok(());
         }
-        let reason = "no such commands were sent".into();
+        let reason =
+            "no such commands were sent; answer with the numbers of those that came".into();
         Err(Refusal { field: "sequence", reason, busy: false })
     }
 
