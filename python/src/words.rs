@@ -1,7 +1,7 @@
 //! Between what a policy is told and says in Rust and in Python (`watermaster/events.py`, `watermaster/directives.py`).
 
 use model::{
-    Cap, Declared, Directive, FlowId, LEAST_RATE, LinkId, Measured, NodeId, Observation, Severity,
+    Cap, Declared, Directive, FlowId, LEAST_RATE, LinkId, Measured, NodeId, Observation,
     StreamSample,
 };
 use policy::DirectiveKind;
@@ -99,7 +99,7 @@ impl Words {
                     event!("RoundTrips", flows)
                 }
                 Measured::Congested { link, severity, queue } => {
-                    event!("Congested", link.0, word(*severity), queue.get())
+                    event!("Congested", link.0, severity.to_string(), queue.get())
                 }
                 Measured::QueueLength { link, queue, sent } => {
                     event!("QueueLength", link.0, queue.get(), sent.get())
@@ -188,15 +188,6 @@ fn streams<'py>(
         ))?)?;
     }
     Ok(list)
-}
-
-const fn word(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Recovered => "recovered",
-        Severity::Low => "low",
-        Severity::Medium => "medium",
-        Severity::High => "high",
-    }
 }
 
 fn wrong(said: &Bound<'_, PyAny>, field: &str, value: &Bound<'_, PyAny>, remedy: &str) -> PyErr {

@@ -1,7 +1,7 @@
 //! Runs of the packet world. Every run is audited by the simulator itself: a broken invariant is an
 //! error.
 
-use ::packet::{Discipline, Enforcement, Outcome, Setup, Transport, World, run};
+use ::packet::{Discipline, Limiter, Outcome, Setup, Transport, World, run};
 use engine::Application;
 use model::{Network, Topology};
 use units::{Span, Time};
@@ -18,7 +18,7 @@ pub fn setup<'a>(
         transport,
         application,
         policy: None,
-        enforcement: Enforcement::Pacing,
+        enforcement: Limiter::Pacing,
         host_queue: Discipline::Fifo,
         switch_queue: Discipline::Fifo,
         control_delay: Span::ZERO,

@@ -245,11 +245,11 @@ impl Actuator for Kernel {
     }
 }
 
-/// A kernel of which those operations fail of which `fails` says so.
+/// A kernel that refuses some operations.
 pub struct Failing<'a, F> {
     /// The kernel.
     pub kernel: &'a mut Kernel,
-    /// Whether an operation fails.
+    /// Whether it refuses this one.
     pub fails: F,
 }
 

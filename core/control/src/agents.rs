@@ -22,11 +22,11 @@ use units::{Span, Time};
 use crate::context::Context;
 use crate::contradictions::Contradictions;
 use crate::failures::Failures;
+use crate::lease::Lease;
 use crate::message::{ChannelId, Refusal};
 use crate::standing::{Held, Standing};
 use crate::view::{View, is_on_wires, is_unicast, numbered};
 
-use agent::Lease;
 pub(crate) use agent::{Agent, Moment};
 pub(crate) use telling::{Everything, capping};
 
@@ -123,7 +123,7 @@ impl Agents {
             return Err(Refusal { field: "agent", reason, busy: true });
         }
         let (identity, now) = (identity.into(), cx.now);
-        let renewed = Lease { since: now, span: cx.lease };
+        let renewed = Lease::now(cx);
         let agent = Agent { identity, since: now, heard: now, renewed, ..Agent::default() };
         self.agents.insert(channel, agent);
         Ok(())
@@ -170,9 +170,10 @@ impl Agents {
         for (what, at) in agent.contradictions.seen(cx.now) {
             self.lost.note(at, format!("agent {}: {what}", agent.identity));
         }
-        let may_stand = cx.now.since(agent.renewed.since) <= agent.renewed.span;
-        let until = Some(agent.sent.since + agent.sent.span);
-        let (until, most) = (until.filter(|at| may_stand && *at > cx.now), cx.limits.flows);
+        // Of what counted as over while it was connected nothing is left.
+        let stood = agent.silence(cx, cx.now).is_none();
+        let until = Some(agent.sent.until()).filter(|at| stood && *at > cx.now);
+        let most = cx.limits.flows;
         // What it was told to let go and has not confirmed is no longer among its grants.
         let let_go = agent.unconfirmed.iter().map(|(_, connection, _)| connection);
         let failed = agent.failures.connections();
@@ -205,7 +206,15 @@ impl Agents {
         let budget = match report {
             Report::Congested { .. } => &mut agent.notices,
             Report::Failed { .. } => &mut agent.failing,
-            _ => &mut agent.budget,
+            Report::Hello { .. }
+            | Report::Connections { .. }
+            | Report::Ended { .. }
+            | Report::Opened { .. }
+            | Report::Closed { .. }
+            | Report::Ports { .. }
+            | Report::Applied { .. }
+            | Report::Stale { .. }
+            | Report::Left {} => &mut agent.budget,
         };
         if !confirms && !budget.take(cx.now, per_second) {
             let reason = format!(
@@ -232,8 +241,19 @@ impl Agents {
         if agent.greeted {
             return refuse("type", "a hello comes once, first; connect again".into());
         }
-        if hosts.len() > limits.hosts || capabilities.len() > Capability::ALL.len() {
-            return refuse("hosts", "names too many hosts or capabilities".into());
+        if hosts.len() > limits.hosts {
+            let reason = format!(
+                "are more than {}; give some of them an agent of their own, or raise limits.hosts",
+                limits.hosts
+            );
+            return refuse("hosts", reason);
+        }
+        if capabilities.len() > Capability::ALL.len() {
+            let reason = format!(
+                "are more than the {} that there are; name each once",
+                Capability::ALL.len()
+            );
+            return refuse("capabilities", reason);
         }
         let (mut nodes, mut names) = (Vec::new(), BTreeSet::new());
         for host in hosts {
@@ -720,6 +740,28 @@ mod tests {
         assert_eq!(agents.standing.rates().count(), 2, "what it has let go may stand, too");
         agents.lapse(until);
         assert_eq!((agents.standing.rates().count(), agents.deadline()), (0, None));
+    }
+
+    /// A reload has made leases shorter, and one of the shorter may have reached it: people were told already that what
+    /// it holds may be over.
+    #[test]
+    fn a_lost_agent_leaves_nothing_that_counted_as_over_before() {
+        for seconds in [9, 11] {
+            let (mut agents, _, mut cx, host) = one_agent();
+            cx.lease = Span::from_secs(60);
+            agents.hold(host, connection(1), grant(10));
+            let sent = agents.take_commands(&cx, CHANNEL).expect("it has said hello");
+            agents.applied(&cx, CHANNEL, sent.epoch, sent.sequence);
+            cx.lease = Span::from_secs(10);
+            cx.now = Time::ZERO + Span::from_secs(seconds);
+            agents.hold(host, connection(2), grant(10));
+            agents.take_commands(&cx, CHANNEL).expect("there is something new");
+            let silence = agents.agents[&CHANNEL].silence(&cx, cx.now);
+            assert_eq!(silence.is_none(), seconds < 10);
+            agents.remove(&cx, CHANNEL);
+            let left = agents.standing.left_until(&connection(1));
+            assert_eq!(left.is_some(), silence.is_none(), "after {seconds} s");
+        }
     }
 
     /// Reports of failures are spared the limit of reports: no more of them than commands that may fail.

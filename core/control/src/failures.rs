@@ -9,7 +9,7 @@ use core::mem::discriminant;
 use protocol::Connection;
 use protocol::agent::Command;
 
-use crate::thing::Thing;
+use crate::thing::{Thing, granted};
 
 /// Most characters of a reason that are kept.
 const REASON: usize = 200;
@@ -43,7 +43,7 @@ impl Failures {
 
     /// A command is sent with this number.
     pub(crate) fn sent(&mut self, command: &Command, sequence: u64) {
-        let is_granted = matches!(command, Command::Pace { .. } | Command::Prioritize { .. });
+        let is_granted = granted(command).is_some();
         if self.things.is_empty() && is_granted {
             return;
         }

@@ -30,6 +30,7 @@ mod failures;
 mod fixture;
 mod gauge;
 mod judged;
+mod lease;
 mod message;
 mod orders;
 mod pairs;

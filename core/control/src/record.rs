@@ -198,7 +198,7 @@ pub fn write_started(
     out: &mut Vec<u8>,
 ) -> Result<(), TooLong> {
     out.extend_from_slice(MAGIC);
-    record(STARTED, at, out, |out| {
+    record(Kind::Started, at, out, |out| {
         out.put(&epoch);
         out.put(configuration);
     })
@@ -207,10 +207,10 @@ pub fn write_started(
 /// Appends the beginning of a later part, whose time is zero.
 ///
 /// # Errors
-/// None.
+/// As of every record; this one is never too long.
 pub fn write_continued(continuation: &Continuation, out: &mut Vec<u8>) -> Result<(), TooLong> {
     out.extend_from_slice(MAGIC);
-    record(CONTINUED, Time::ZERO, out, |out| out.put(continuation))
+    record(Kind::Continued, Time::ZERO, out, |out| out.put(continuation))
 }
 
 /// Appends that the configuration was read again.
@@ -222,23 +222,23 @@ pub fn write_changed(
     configuration: &Configuration,
     out: &mut Vec<u8>,
 ) -> Result<(), TooLong> {
-    record(CHANGED, at, out, |out| out.put(configuration))
+    record(Kind::Changed, at, out, |out| out.put(configuration))
 }
 
 /// Appends the digest of all that was recorded and decided so far.
 ///
 /// # Errors
-/// None.
+/// As of every record; this one is never too long.
 pub fn write_digest(at: Time, digest: Digest, out: &mut Vec<u8>) -> Result<(), TooLong> {
-    record(DIGEST, at, out, |out| out.put(&digest))
+    record(Kind::Digest, at, out, |out| out.put(&digest))
 }
 
 /// Appends the end.
 ///
 /// # Errors
-/// It is too long.
+/// As of every record; this one is never too long.
 pub fn write_ended(at: Time, out: &mut Vec<u8>) -> Result<(), TooLong> {
-    record(ENDED, at, out, |_| {})
+    record(Kind::Ended, at, out, |_| {})
 }
 
 /// Appends an input.
@@ -247,18 +247,18 @@ pub fn write_ended(at: Time, out: &mut Vec<u8>) -> Result<(), TooLong> {
 /// It is too long.
 pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) -> Result<(), TooLong> {
     let kind = match input {
-        Input::SwitchConnected { .. } => 16,
-        Input::SwitchBytes(..) => 17,
-        Input::SwitchGone(_) => 18,
-        Input::Declared { .. } => 19,
-        Input::ApplicationGone(_) => 20,
-        Input::AgentConnected { .. } => 21,
-        Input::Reported(..) => 22,
-        Input::AgentGone(_) => 23,
-        Input::Tick => 24,
-        Input::Unreadable(_) => 25,
-        Input::ApplicationHere(_) => 26,
-        Input::Ordered { .. } => 27,
+        Input::SwitchConnected { .. } => Kind::SwitchConnected,
+        Input::SwitchBytes(..) => Kind::SwitchBytes,
+        Input::SwitchGone(_) => Kind::SwitchGone,
+        Input::Declared { .. } => Kind::Declared,
+        Input::ApplicationGone(_) => Kind::ApplicationGone,
+        Input::AgentConnected { .. } => Kind::AgentConnected,
+        Input::Reported(..) => Kind::Reported,
+        Input::AgentGone(_) => Kind::AgentGone,
+        Input::Tick => Kind::Tick,
+        Input::Unreadable(_) => Kind::Unreadable,
+        Input::ApplicationHere(_) => Kind::ApplicationHere,
+        Input::Ordered { .. } => Kind::Ordered,
     };
     record(kind, at, out, |out| match input {
         Input::SwitchConnected { channel, identity } => {
@@ -297,21 +297,55 @@ pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) -> Result<(),
     })
 }
 
-const STARTED: u8 = 0;
-const CHANGED: u8 = 1;
-const DIGEST: u8 = 2;
-const CONTINUED: u8 = 3;
-const ENDED: u8 = 4;
+/// What records are, and the byte that says so.
+macro_rules! kinds {
+    ($($kind:ident = $byte:literal,)*) => {
+        #[derive(Clone, Copy)]
+        #[repr(u8)]
+        enum Kind {
+            $($kind = $byte,)*
+        }
+
+        impl Kind {
+            const fn read(byte: u8) -> Option<Self> {
+                match byte {
+                    $($byte => Some(Self::$kind),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    Started = 0,
+    Changed = 1,
+    Digest = 2,
+    Continued = 3,
+    Ended = 4,
+    SwitchConnected = 16,
+    SwitchBytes = 17,
+    SwitchGone = 18,
+    Declared = 19,
+    ApplicationGone = 20,
+    AgentConnected = 21,
+    Reported = 22,
+    AgentGone = 23,
+    Tick = 24,
+    Unreadable = 25,
+    ApplicationHere = 26,
+    Ordered = 27,
+}
 
 fn record(
-    kind: u8,
+    kind: Kind,
     at: Time,
     out: &mut Vec<u8>,
     content: impl FnOnce(&mut Vec<u8>),
 ) -> Result<(), TooLong> {
     let start = out.len();
     out.extend_from_slice(&[0; BEFORE]);
-    out.push(kind);
+    out.push(kind as u8);
     out.put(&at);
     content(out);
     let length = out.len() - start - BEFORE;
@@ -445,39 +479,40 @@ fn read(content: &[u8]) -> Result<Record, &'static str> {
     let mut from = Reader(content);
     let kind = from.byte().ok_or(MALFORMED)?;
     let at = from.time().ok_or(MALFORMED)?;
-    let content = match kind {
-        STARTED => {
-            from.u64().zip(Configuration::read(&mut from)).map(|(e, c)| Content::Started(e, c))
-        }
-        CHANGED => Configuration::read(&mut from).map(Content::Changed),
-        DIGEST => Digest::read(&mut from).map(Content::Digest),
-        CONTINUED => Continuation::read(&mut from).map(Content::Continued),
-        ENDED => Some(Content::Ended),
-        16..=27 => input(kind, &mut from).map(Content::Input),
-        _ => return Err("is of an unknown kind"),
-    };
-    let content = content.ok_or(MALFORMED)?;
+    let kind = Kind::read(kind).ok_or("is of an unknown kind")?;
+    let content = content_of(kind, &mut from).ok_or(MALFORMED)?;
     if from.0.is_empty() { Ok(Record { at, content }) } else { Err("is longer than its content") }
 }
 
 const MALFORMED: &str = "has a content that can't be";
 
-fn input(kind: u8, from: &mut Reader<'_>) -> Option<OwnedInput> {
+fn content_of(kind: Kind, from: &mut Reader<'_>) -> Option<Content> {
     type Is = OwnedInput;
-    Some(match kind {
-        16 => Is::SwitchConnected { channel: ChannelId(from.u64()?), identity: Coded::read(from)? },
-        17 => Is::SwitchBytes(ChannelId(from.u64()?), from.rest()),
-        18 => Is::SwitchGone(ChannelId(from.u64()?)),
-        19 => Is::Declared { application: from.text()?, declaration: Declaration::read(from)? },
-        20 => Is::ApplicationGone(from.text()?),
-        21 => Is::AgentConnected { channel: ChannelId(from.u64()?), identity: from.text()? },
-        22 => Is::Reported(ChannelId(from.u64()?), Report::read(from)?),
-        23 => Is::AgentGone(ChannelId(from.u64()?)),
-        25 => Is::Unreadable(from.text()?),
-        26 => Is::ApplicationHere(from.text()?),
-        27 => Is::Ordered { act: Act::read(from)?, again: bool::read(from)? },
-        _ => Is::Tick,
-    })
+    Some(Content::Input(match kind {
+        Kind::Started => return Some(Content::Started(from.u64()?, Coded::read(from)?)),
+        Kind::Changed => return Some(Content::Changed(Coded::read(from)?)),
+        Kind::Digest => return Some(Content::Digest(Coded::read(from)?)),
+        Kind::Continued => return Some(Content::Continued(Coded::read(from)?)),
+        Kind::Ended => return Some(Content::Ended),
+        Kind::SwitchConnected => {
+            Is::SwitchConnected { channel: ChannelId(from.u64()?), identity: Coded::read(from)? }
+        }
+        Kind::SwitchBytes => Is::SwitchBytes(ChannelId(from.u64()?), from.rest()),
+        Kind::SwitchGone => Is::SwitchGone(ChannelId(from.u64()?)),
+        Kind::Declared => {
+            Is::Declared { application: from.text()?, declaration: Declaration::read(from)? }
+        }
+        Kind::ApplicationGone => Is::ApplicationGone(from.text()?),
+        Kind::AgentConnected => {
+            Is::AgentConnected { channel: ChannelId(from.u64()?), identity: from.text()? }
+        }
+        Kind::Reported => Is::Reported(ChannelId(from.u64()?), Report::read(from)?),
+        Kind::AgentGone => Is::AgentGone(ChannelId(from.u64()?)),
+        Kind::Unreadable => Is::Unreadable(from.text()?),
+        Kind::ApplicationHere => Is::ApplicationHere(from.text()?),
+        Kind::Ordered => Is::Ordered { act: Act::read(from)?, again: bool::read(from)? },
+        Kind::Tick => Is::Tick,
+    }))
 }
 
 /// What is left to read.

@@ -79,6 +79,36 @@ impl Thing {
     }
 }
 
+/// The connection of a command whose grant says what is meant of it.
+pub(crate) const fn granted(command: &Command) -> Option<&Connection> {
+    match command {
+        Command::Pace { connection, .. } | Command::Prioritize { connection, .. } => {
+            Some(connection)
+        }
+        Command::Window { .. }
+        | Command::Prepare { .. }
+        | Command::Space { .. }
+        | Command::Watch { .. }
+        | Command::Sample { .. }
+        | Command::Count { .. }
+        | Command::Identify { .. } => None,
+    }
+}
+
+/// Whether what a command asks for is done again and again: it may fail long after it was confirmed.
+pub(crate) const fn goes_on(command: &Command) -> bool {
+    match command {
+        Command::Sample { .. } | Command::Count { .. } => true,
+        Command::Pace { .. }
+        | Command::Prioritize { .. }
+        | Command::Window { .. }
+        | Command::Prepare { .. }
+        | Command::Space { .. }
+        | Command::Watch { .. }
+        | Command::Identify { .. } => false,
+    }
+}
+
 /// The command that ends what another asks for of a window, a class or a gap.
 pub(crate) fn end_of(command: &Command) -> Command {
     match command.clone() {

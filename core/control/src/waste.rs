@@ -19,7 +19,8 @@ pub(crate) fn narrowest(path: &[(LinkId, Rate)]) -> Option<Rate> {
     path.iter().map(|(_, capacity)| *capacity).min()
 }
 
-/// The most of a link of this capacity that who waits for another's turn has: under `smsf` β of it at most, where β is no more than this.
+/// Who is held to no more of a link of this capacity waits for another's turn. Those that `smsf` has wait divide β of a
+/// link: they count so where β is no more than that.
 pub(crate) fn starved(capacity: Rate) -> Rate {
     capacity.fraction(1, STARVED)
 }

@@ -60,11 +60,11 @@ id! {
     LinkId(u32)
 }
 id! {
-    /// A flow, unique within a run.
+    /// A flow. No other has its number while it lasts; a controller then gives it to another.
     FlowId(u32)
 }
 id! {
-    /// A job (coflow), unique within a run.
+    /// A job (coflow). No other has its number while it lasts; a controller then gives it to another.
     JobId(u32)
 }
 id! {

@@ -45,11 +45,6 @@ pub struct Cap {
 }
 
 impl Cap {
-    /// What it leaves a connection with full segments of `segment`.
-    pub fn least(&self, segment: Bytes) -> Bytes {
-        self.bytes.max(segment * u64::from(self.floor_segments))
-    }
-
     /// The field for a window under this cap, on a connection with this `scale` and full segments of
     /// `segment`, where the receiver wrote `field`.
     ///
@@ -62,6 +57,15 @@ impl Cap {
         let down = self.bytes.get() >> scale;
         let units = down.max(floor.get().div_ceil(1 << scale)).max(1);
         field.min(u16::try_from(units).unwrap_or(u16::MAX))
+    }
+
+    /// The window under this cap, on a connection with full segments of `segment` whose receiver allows more: as
+    /// [`Cap::rewritten`] says it with this `scale`, or before it is rounded to one that isn't known.
+    pub fn window(&self, scale: Option<u8>, segment: Bytes) -> Bytes {
+        match scale.map(|scale| scale.min(MAX_SCALE)) {
+            Some(scale) => Bytes::new(u64::from(self.rewritten(u16::MAX, scale, segment)) << scale),
+            None => self.bytes.max(segment * u64::from(self.floor_segments)),
+        }
     }
 }
 

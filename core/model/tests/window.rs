@@ -32,6 +32,11 @@ fn by_hand() {
         let cap = Cap { bytes: Bytes::new(1000), floor_segments };
         assert_eq!(cap.rewritten(32_768, 7, SEGMENT), expected, "{floor_segments} segments");
     }
+    // The window itself: the floor is rounded up to a unit, where there is a unit.
+    let cap = Cap { bytes: Bytes::new(1000), floor_segments: 1 };
+    for (scale, expected) in [(None, 1460), (Some(0), 1460), (Some(7), 1536), (Some(10), 2048)] {
+        assert_eq!(cap.window(scale, SEGMENT), Bytes::new(expected), "scale {scale:?}");
+    }
     // Without a floor a unit is left, of a window that is open.
     for (bytes, field, expected) in [(0, 32_768, 1), (127, 32_768, 1), (0, 0, 0)] {
         let cap = Cap { bytes: Bytes::new(bytes), floor_segments: 0 };

@@ -107,6 +107,10 @@ use units::{Rate, Span, Time};
 
 /// A policy. It never panics, whatever it is told: what contradicts earlier observations or names
 /// unknown jobs, flows or nodes is ignored.
+///
+/// Numbers of jobs and flows are given again: under a controller that of a job may be another's in the next
+/// observation after its end, that of a flow after the next decision. So nothing is kept by a number beyond
+/// `JobComplete`, `FlowComplete` or `Closed`, and who came first is known by when it came, not by its number.
 pub trait Policy {
     /// Takes in one thing that happened at `now`.
     fn observe(&mut self, now: Time, network: &Network, observation: &Observation);

@@ -87,7 +87,7 @@ pub enum Report {
         /// The interfaces, of hosts and switches that the agent acts for.
         ports: Vec<PortCount>,
     },
-    /// A command was not carried out, of a priority not on each interface. What stood before stands, but
+    /// A command was not carried out, or a priority not on every interface. What stood before stands, but
     /// where the commands are complete: they end what the same epoch granted and they didn't renew. An end
     /// of that kind that fails is told of too, by a command that nobody sent. Comes before
     /// [`Report::Applied`] of the same number. Samples and counters that fail from some moment on are told of later, with

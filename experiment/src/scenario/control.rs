@@ -1,10 +1,11 @@
 //! `[control]`: whether the policy decides alone or within the whole controller, and how decisions
 //! reach the flows.
 
+use ::control::Enforcement;
 use document::DocumentError;
 use document::fields::{Value, between};
 use model::Topology;
-use packet::Enforcement;
+use packet::Limiter;
 use policy::{DirectiveKind, Need};
 use simulated_controller::{Faults, Often};
 use units::{Bytes, Span};
@@ -19,7 +20,7 @@ pub struct Control {
     /// Processing time of each message; one at a time.
     pub processing: Span,
     /// What limits a flow.
-    pub enforcement: Enforcement,
+    pub enforcement: Limiter,
     /// The simulated controller; `None`: the policy decides alone.
     pub simulated: Option<Simulated>,
 }
@@ -37,7 +38,7 @@ pub struct Simulated {
 pub(super) const CONTROL: Control = Control {
     delay: Span::ZERO,
     processing: Span::ZERO,
-    enforcement: Enforcement::Pacing,
+    enforcement: Limiter::Pacing,
     simulated: None,
 };
 
@@ -46,14 +47,14 @@ pub(super) fn read(value: &Value<'_>) -> Result<Control, DocumentError> {
     let delay = fields.or("delay", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(10)))?;
     let processing =
         fields.or("processing", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(10)))?;
-    let metered =
-        fields.or("enforcement", false, |v| v.choice(&[("pacing", false), ("meters", true)]))?;
+    let enforcement =
+        fields.or("enforcement", Enforcement::default(), |v| v.choice(Enforcement::NAMED))?;
     // Said of pacing it means nothing, but lets one key change the other way of enforcing.
     let burst = fields.optional("burst", |v| between(v, Bytes::new(64), Bytes::new(1 << 30)))?;
-    let enforcement = match (metered, burst) {
-        (false, _) => Enforcement::Pacing,
-        (true, Some(burst)) => Enforcement::Meter { burst },
-        (true, None) => {
+    let enforcement = match (enforcement, burst) {
+        (Enforcement::Pacing, _) => Limiter::Pacing,
+        (Enforcement::Meters, Some(burst)) => Limiter::Meter { burst },
+        (Enforcement::Meters, None) => {
             return Err(fields
                 .need("burst", "\"15 KB\"")
                 .err()

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use model::{Buffer, JobClass, Network, NodeId, NodeKind};
-use packet::{Discipline, Enforcement, Protocol};
+use packet::{Discipline, Limiter, Protocol};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_experiment::scenario::{DocumentError, Override, Scenario, World};
@@ -70,7 +70,7 @@ fn a_small_scenario_has_the_stated_values_and_defaults() {
     assert_eq!(scenario.name, "good");
     assert_eq!(scenario.seed, 1);
     assert_eq!(scenario.baseline, "tcp");
-    assert_eq!(scenario.control.enforcement, Enforcement::Pacing);
+    assert_eq!(scenario.control.enforcement, Limiter::Pacing);
     assert_eq!(scenario.queues.host, Discipline::Fifo);
     assert_eq!(scenario.labels().collect::<Vec<_>>(), ["tcp", "smsf"]);
     assert_eq!(value(&scenario, 1, "beta"), "0.05");
@@ -413,7 +413,7 @@ fn a_choice_names_what_stands_by_which_rule_and_what_else_was_possible() {
 fn limits_are_kept_by_pacing_or_by_meters() {
     let metered = ["control.enforcement=meters", "control.burst=15 KB"];
     let control = read(GOOD, &metered).unwrap().control;
-    assert_eq!(control.enforcement, Enforcement::Meter { burst: Bytes::new(15_000) });
+    assert_eq!(control.enforcement, Limiter::Meter { burst: Bytes::new(15_000) });
     assert!(refusal(GOOD, &metered[..1]).contains("control.burst"));
 }
 

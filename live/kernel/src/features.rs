@@ -59,7 +59,7 @@ impl Features {
         ];
         let pace = PACE.open().and_then(|object| PACE.load(object));
         found.push(feature(
-            protocol::agent::Capability::Pacing.name(),
+            "pacing",
             "holding connections to rates at their sender, and their statistics",
             "use Linux 5.15 or later with CONFIG_CGROUP_BPF",
             pace.as_ref().map(|_| "programs for sockets accepted".to_owned()).map_err(reason),

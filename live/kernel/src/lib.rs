@@ -11,6 +11,7 @@
 //! alive to lift a limit. See `docs/agent.md`.
 
 mod cgroup;
+mod clock;
 mod dctcp;
 mod ended;
 mod error;
@@ -33,12 +34,13 @@ mod switch;
 
 pub use agent::{Happening, PortNumber};
 pub use cgroup::unified_mount;
+pub use clock::now;
 pub use dctcp::Dctcp;
 pub use ended::Ended;
 pub use error::Error;
 pub use event::Event;
 pub use features::{Feature, Features, Missing};
-pub use lease::{Lease, now};
+pub use lease::Lease;
 pub use namespace::Namespace;
 pub use pacer::{Limit, Pacer, PacerOptions, Stopped};
 pub use port::{Attachment, Counters, Flow, Port, PortOptions, Queue, Watch};

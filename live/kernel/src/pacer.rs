@@ -12,10 +12,10 @@ use units::{Bytes, Rate, Span, Time};
 
 use crate::ended::Endings;
 use crate::layout::{Fields, Value, key};
-use crate::lease::{Leases, check_clock};
+use crate::lease::Leases;
 use crate::objects::{PACE, map, map_mut, open_map, program, program_mut};
 use crate::pins::Pins;
-use crate::{Ended, Error, Lease, Namespace, Statistics, statistics, unified_mount};
+use crate::{Ended, Error, Lease, Namespace, Statistics, clock, statistics, unified_mount};
 
 /// The maps that survive the agent.
 const KEPT: [&str; 4] = ["leases", "limits", "sockets", "held"];
@@ -97,7 +97,7 @@ impl Pacer {
     /// What the kernel doesn't give or allow; [`Error::Incompatible`] when another version's maps are
     /// in the way; [`Error::Taken`] when another pacer of this name runs. Nothing is left behind.
     pub fn start(options: &PacerOptions) -> Result<Self, Error> {
-        check_clock()?;
+        clock::check()?;
         let group = match &options.cgroup {
             Some(path) => path.clone(),
             None => unified_mount()?,

@@ -1,4 +1,4 @@
-//! The packet world: hosts, queues, switches, the TCP family and control channels, packet by packet.
+//! The packet world: hosts, queues, switches and the TCP family, packet by packet.
 #![forbid(unsafe_code)]
 
 #[cfg(debug_assertions)]
@@ -40,7 +40,7 @@ pub struct Setup<'a> {
     /// The policy; `None` decides nothing.
     pub policy: Option<Box<dyn Policy + 'a>>,
     /// How its directives are carried out.
-    pub enforcement: Enforcement,
+    pub enforcement: Limiter,
     /// How hosts serve their transmit queues.
     pub host_queue: Discipline,
     /// How switches serve their output queues.
@@ -59,9 +59,9 @@ pub struct Setup<'a> {
     pub rates: Option<Span>,
 }
 
-/// How a limit on a flow is enforced.
+/// What holds a flow to a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Enforcement {
+pub enum Limiter {
     /// The sender spaces its packets.
     Pacing,
     /// The first switch drops what exceeds a token bucket, as an OpenFlow meter does.

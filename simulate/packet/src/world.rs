@@ -24,7 +24,7 @@ use crate::switches::Switches;
 use crate::tags::{self, Tagger};
 use crate::tcp::{Acknowledgement, ictcp, low, unwrap};
 use crate::wires::{DELIVER, SPECIAL, Way, Wires, arrival_slot, slot_number};
-use crate::{Discipline, Enforcement, Protocol, RunError, Setup, Transport};
+use crate::{Discipline, Limiter, Protocol, RunError, Setup, Transport};
 use foresee::foresee;
 use host_queues::HostQueues;
 
@@ -37,7 +37,7 @@ const TUNE: u64 = 1 << 12;
 pub struct World {
     now: u64,
     transport: Transport,
-    enforcement: Enforcement,
+    enforcement: Limiter,
     /// Under a policy that gives all flows rates: how long a flow waits for its first one, ns.
     first_rate: Option<u64>,
     wires: Wires,
@@ -107,7 +107,7 @@ impl World {
         let paces_all = setup.policy.as_ref().is_some_and(|policy| policy.paces_all());
         let turn = setup.control_delay + setup.control_delay + setup.processing;
         // A nanosecond later: of what happens at the same time, packets come first.
-        let first_rate = (paces_all && setup.enforcement == Enforcement::Pacing)
+        let first_rate = (paces_all && setup.enforcement == Limiter::Pacing)
             .then(|| turn.as_nanos().saturating_add(1));
         let nodes = topology.nodes().len();
         let granting = match &tags {
@@ -803,8 +803,8 @@ impl engine::World for World {
     fn limit(&mut self, flow: FlowId, limit: Option<Rate>) {
         let bps = limit.map(Rate::as_bps);
         match self.enforcement {
-            Enforcement::Pacing => self.pace(flow, bps),
-            Enforcement::Meter { burst } => self.meter(flow, bps, burst.get()),
+            Limiter::Pacing => self.pace(flow, bps),
+            Limiter::Meter { burst } => self.meter(flow, bps, burst.get()),
         }
     }
 

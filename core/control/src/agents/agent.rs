@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::contradictions::Contradictions;
 use crate::desired::Grant;
 use crate::failures::Failures;
+use crate::lease::Lease;
 use crate::standing::Held;
 use crate::thing::Thing;
 
@@ -56,7 +57,7 @@ pub(crate) struct Agent {
     /// When flows of its hosts whose connection is gone were looked for, as [`Context::awake`].
     pub(super) swept: Time,
     /// The lease of commands that it has confirmed since: what stands there lasts so long at least.
-    pub(crate) renewed: Lease,
+    pub(super) renewed: Lease,
     /// The lease of the last commands.
     pub(super) sent: Lease,
     /// When the lease ends of what others of its name were told at its hosts, until it has confirmed all that it is told.
@@ -118,17 +119,15 @@ impl Moment {
     pub(crate) const NEVER: Self = Self { now: Time::NEVER, awake: Time::NEVER };
 }
 
-/// A lease that commands gave: since they were sent, for so long.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Lease {
-    pub(crate) since: Time,
-    pub(crate) span: Span,
-}
-
 impl Agent {
     /// When the lease of what stands at its hosts ends.
     pub(super) fn until(&self) -> Time {
-        (self.sent.since + self.sent.span).max(self.before)
+        self.sent.until().max(self.before)
+    }
+
+    /// For how long it has confirmed nothing at `now`, where the leases of what it has confirmed may be over since.
+    pub(crate) fn silence(&self, cx: &Context, now: Time) -> Option<Span> {
+        self.renewed.silence(cx, now)
     }
 
     /// Whether a report confirms what the agent was told and had not confirmed: there are no more of
@@ -141,7 +140,14 @@ impl Agent {
             Report::Failed { epoch: of, .. } => *of == epoch && self.unanswered > 0,
             // It is the last one.
             Report::Left {} => true,
-            _ => false,
+            Report::Hello { .. }
+            | Report::Connections { .. }
+            | Report::Ended { .. }
+            | Report::Opened { .. }
+            | Report::Closed { .. }
+            | Report::Congested { .. }
+            | Report::Ports { .. }
+            | Report::Stale { .. } => false,
         }
     }
 
@@ -230,7 +236,14 @@ impl Agent {
                     let (connection, priority) = (*connection, *priority);
                     self.note_class(connection, priority, self.sequence + 1);
                 }
-                _ => {}
+                // Of these what was sent last is meant.
+                Command::Window { .. }
+                | Command::Prepare { .. }
+                | Command::Space { .. }
+                | Command::Watch { .. }
+                | Command::Sample { .. }
+                | Command::Count { .. }
+                | Command::Identify { .. } => {}
             }
             self.send(command);
         }

@@ -10,11 +10,12 @@ use protocol::{Connection, Process};
 use units::{Span, Time};
 
 use super::Agents;
-use super::agent::{Lease, PER_GRANT, UNCONFIRMED};
+use super::agent::{PER_GRANT, UNCONFIRMED};
 use crate::context::Context;
 use crate::desired::Grant;
+use crate::lease::Lease;
 use crate::message::ChannelId;
-use crate::thing::Thing;
+use crate::thing::{Thing, goes_on};
 use crate::view::View;
 
 /// Everything that an agent has to know.
@@ -188,7 +189,7 @@ impl Agents {
     }
 
     /// An agent could not carry out a command; whether it had been told so. What stood before stands,
-    /// but where the commands were complete. What is done again and again may fail long after it was confirmed.
+    /// but where the commands were complete.
     pub(crate) fn failed(
         &mut self,
         cx: &Context,
@@ -200,8 +201,7 @@ impl Agents {
         let Some(agent) = self.agents.get_mut(&channel).filter(|_| epoch == cx.epoch) else {
             return false;
         };
-        let goes_on = matches!(command, Command::Sample { .. } | Command::Count { .. });
-        let least = if goes_on { 1 } else { agent.applied + 1 };
+        let least = if goes_on(command) { 1 } else { agent.applied + 1 };
         if !(least..=agent.sequence).contains(&sequence) {
             return false;
         }
@@ -287,7 +287,7 @@ impl Agents {
         }
         self.renewals.remove(&(agent.renew_at, channel));
         agent.renew_at = cx.renewal();
-        agent.sent = Lease { since: cx.now, span: cx.lease };
+        agent.sent = Lease::now(cx);
         agent.awaited.get_or_insert((agent.sequence, agent.sent));
         self.renewals.insert((agent.renew_at, channel));
         agent.bound_unconfirmed(|connection| self.standing.doubt(&connection));

@@ -14,8 +14,8 @@ use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Bytes, Time};
 
-use crate::applications::room::Room;
 use crate::applications::selector::{ProcessId, Selector, leaving};
+use crate::applications::taken::Taken;
 use crate::carrier::Carrier;
 use crate::context::Context;
 
@@ -42,14 +42,14 @@ struct Group {
 #[derive(Default)]
 pub(crate) struct Joins {
     joined: BTreeMap<Connection, Joined>,
-    room: Room<Arc<str>>,
+    taken: Taken<Arc<str>>,
     groups: BTreeMap<Selector, Group>,
     /// What is divided anew at the end of the turn, for all of a group at once.
     divided: BTreeSet<Selector>,
     /// Who has the source of a connection, of the processes that flows name; and when that was said last.
     holders: BTreeMap<Connection, (Vec<ProcessId>, Time)>,
     /// How many of those begin at an address.
-    held: Room<IpAddr>,
+    held: Taken<IpAddr>,
     swept: Time,
 }
 
@@ -101,7 +101,7 @@ impl Joins {
         (to, of): (Selector, &Arc<str>),
         delivered: Bytes,
     ) -> bool {
-        if !self.room.take(Arc::clone(of), cx.limits.flows) {
+        if !self.taken.take(Arc::clone(of), cx.limits.flows) {
             return false;
         }
         let (of, carrier) = (Arc::clone(of), Carrier::new(cx, delivered));
@@ -113,7 +113,7 @@ impl Joins {
     /// A connection leaves what it has joined: that.
     pub(crate) fn part(&mut self, connection: &Connection) -> Option<Selector> {
         let joined = self.joined.remove(connection)?;
-        self.room.give(&joined.of);
+        self.taken.give(&joined.of);
         if let Some(group) = self.groups.get_mut(&joined.to) {
             group.connections.remove(connection);
             group.queued = group.queued - joined.carrier.queued();

@@ -12,7 +12,7 @@ use core::net::IpAddr;
 use protocol::Connection;
 use units::{Bytes, Rate, Span, Time};
 
-use crate::applications::room::Room;
+use crate::applications::taken::Taken;
 use crate::context::Context;
 
 /// How long it stands against an application that it has sent what it had not declared.
@@ -169,7 +169,7 @@ impl Debt {
 pub(crate) struct Ledger {
     accounts: BTreeMap<Connection, Account>,
     /// How many each application has.
-    room: Room<Arc<str>>,
+    taken: Taken<Arc<str>>,
     debts: BTreeMap<Arc<str>, Debt>,
     /// What went beside flows of an application that were held back, from one address within a sample, and since when,
     /// as [`Context::awake`].
@@ -269,7 +269,7 @@ impl Ledger {
         match self.accounts.entry(connection) {
             Entry::Occupied(known) => Some(known.into_mut()),
             Entry::Vacant(free) => {
-                let has_room = self.room.take(Arc::clone(of), cx.limits.flows);
+                let has_room = self.taken.take(Arc::clone(of), cx.limits.flows);
                 has_room.then(|| free.insert(Account::new(cx, since, of)))
             }
         }
@@ -366,7 +366,7 @@ impl Ledger {
     /// A connection is closed.
     pub(crate) fn close(&mut self, connection: &Connection) {
         if let Some(account) = self.accounts.remove(connection) {
-            self.room.give(&account.by);
+            self.taken.give(&account.by);
         }
     }
 
@@ -374,11 +374,11 @@ impl Ledger {
     pub(crate) fn sweep(&mut self, cx: &Context) {
         if cx.awake.since(self.swept) >= cx.sample {
             self.swept = cx.awake;
-            let room = &mut self.room;
+            let taken = &mut self.taken;
             self.accounts.retain(|_, account| {
                 let stays = cx.awake.since(account.touched) <= cx.patience();
                 if !stays {
-                    room.give(&account.by);
+                    taken.give(&account.by);
                 }
                 stays
             });

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use protocol::Connection;
 use units::Time;
 
-use crate::applications::room::Room;
+use crate::applications::taken::Taken;
 use crate::context::Context;
 
 /// The tenants of sockets that were reported lately.
@@ -15,7 +15,7 @@ pub(crate) struct Owners {
     /// By the direction that the socket sends in; when that was said last, as [`Context::awake`].
     by_connection: BTreeMap<Connection, (Arc<str>, Time)>,
     /// How many each tenant has.
-    room: Room<Arc<str>>,
+    taken: Taken<Arc<str>>,
     swept: Time,
 }
 
@@ -36,12 +36,12 @@ impl Owners {
             return true;
         }
         if let Some((before, _)) = self.by_connection.remove(&connection) {
-            self.room.give(&before);
+            self.taken.give(&before);
         }
         let Some(owner) = owner else {
             return true;
         };
-        let has_room = self.room.take(Arc::clone(owner), cx.limits.flows);
+        let has_room = self.taken.take(Arc::clone(owner), cx.limits.flows);
         if has_room {
             self.by_connection.insert(connection, (Arc::clone(owner), cx.awake));
         }
@@ -67,11 +67,11 @@ impl Owners {
     pub(crate) fn sweep(&mut self, cx: &Context) {
         if cx.awake.since(self.swept) >= cx.sample {
             self.swept = cx.awake;
-            let room = &mut self.room;
+            let taken = &mut self.taken;
             self.by_connection.retain(|_, (owner, at)| {
                 let stays = cx.awake.since(*at) <= cx.patience();
                 if !stays {
-                    room.give(owner);
+                    taken.give(owner);
                 }
                 stays
             });

@@ -22,6 +22,19 @@ use crate::desired::{Grant, Intention};
 use crate::fabric::entry::{Does, Key};
 use crate::message::Output;
 
+/// Why the switch where a link begins has no entry for a cap that is wanted of a connection's window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoEntry {
+    /// It is none that caps windows.
+    CapsNone,
+    /// The connection doesn't go over the link.
+    Beside,
+    /// Nobody saw the window's scale, without which the header can't be written.
+    NoScale,
+    /// Caps that change with the queue of the link's port need its number.
+    NoPort,
+}
+
 impl Controller {
     /// Appends to `out` what is to be done after all that was observed since the last decision: limits
     /// that one input changes and another changes back are not told.
@@ -186,7 +199,7 @@ impl Controller {
     }
 
     /// Has who caps windows where a link begins cap that of a connection as is wanted: its agent, or the switch; whether
-    /// one does. A switch waits for the window's scale, without which the header can't be written.
+    /// one does.
     fn cap_connection(&mut self, link: LinkId, of: &Connection) -> bool {
         let (at, wanted) = (self.view.start(link), self.caps_in_force(link, of));
         if self.agent_caps(link) {
@@ -195,33 +208,41 @@ impl Controller {
             let own = wanted.filter(|(_, is_own)| *is_own).map(|(caps, _)| caps);
             return self.agents.cap_window(&self.view, link, Some(*of), own);
         }
-        let wanted = wanted.map(|(caps, _)| caps);
-        let can = self.fabric.switches.caps_windows(at) && self.goes_over(of, link);
-        let scale = self.registry.first_of(of).and_then(|(_, flow)| flow.scale);
-        let caps = wanted.filter(|_| can).zip(scale);
-        match caps.and_then(|(caps, shift)| self.cap_entry(link, &caps, shift)) {
-            Some(does) => {
-                self.fabric.switches.cap(&self.context, at, *of, does);
-                true
-            }
-            None => {
-                self.fabric.switches.uncap(&self.context, at, of);
-                wanted.is_none()
-            }
+        let entry = wanted.map(|(caps, _)| self.cap_entry(link, of, &caps));
+        let is_told = entry.as_ref().is_none_or(Result::is_ok);
+        match entry.and_then(Result::ok) {
+            Some(does) => self.fabric.switches.cap(&self.context, at, *of, does),
+            None => self.fabric.switches.uncap(&self.context, at, of),
         }
+        is_told
     }
 
-    /// What caps windows of this scale where a link begins. Caps that change with the port's queue need its number.
-    fn cap_entry(&self, link: LinkId, caps: &Caps, shift: u8) -> Option<Does> {
-        let mss = self.context.mss;
-        let window = |cap: Cap| u32::from(cap.rewritten(u16::MAX, shift, mss)) << shift;
-        if let Some(cap) = caps.constant() {
-            return Some(Does::Cap(CapWindow { window_bytes: window(cap), shift }));
+    /// The entry by which the switch where a link begins caps the window of a connection, or why it has none.
+    pub(super) fn cap_entry(
+        &self,
+        link: LinkId,
+        of: &Connection,
+        caps: &Caps,
+    ) -> Result<Does, NoEntry> {
+        if !self.fabric.switches.caps_windows(self.view.start(link)) {
+            return Err(NoEntry::CapsNone);
         }
-        let port = PortNo(self.view.link(link).port?);
+        if !self.goes_over(of, link) {
+            return Err(NoEntry::Beside);
+        }
+        let scale = self.registry.first_of(of).and_then(|(_, flow)| flow.scale);
+        let shift = scale.ok_or(NoEntry::NoScale)?;
+        let window = |cap: Cap| {
+            let window = cap.window(Some(shift), self.context.mss);
+            u32::try_from(window.get()).unwrap_or(u32::MAX)
+        };
+        if let Some(cap) = caps.constant() {
+            return Ok(Does::Cap(CapWindow { window_bytes: window(cap), shift }));
+        }
+        let port = PortNo(self.view.link(link).port.ok_or(NoEntry::NoPort)?);
         let at = |severity| caps.at(severity).map_or(PrepareWindow::NONE, window);
         let window_bytes = Severity::ALL.map(at);
-        Some(Does::Prepare(PrepareWindow { port, window_bytes, shift }))
+        Ok(Does::Prepare(PrepareWindow { port, window_bytes, shift }))
     }
 
     /// All windows are capped by who is to do so now: the number of a port may be known that caps wait for, or its name,

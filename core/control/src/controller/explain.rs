@@ -572,13 +572,9 @@ impl Answers<'_> {
 
     /// An agent that has confirmed nothing for longer than its leases last: they may be over.
     fn silence(&self, agent: &Agent) -> Option<String> {
-        let silent = self.as_of.since(agent.renewed.since);
-        // A shorter one may have reached the agent since.
-        let lease = agent.renewed.span.min(self.context.lease);
-        (agent.greeted && silent > lease).then(|| {
-            let (name, seconds) = (&agent.identity, silent.as_nanos() / 1_000_000_000);
-            format!("agent {name} has confirmed nothing for {seconds} s: its leases may be over")
-        })
+        let silent = agent.silence(&self.context, self.as_of).filter(|_| agent.greeted)?;
+        let (name, seconds) = (&agent.identity, silent.as_nanos() / 1_000_000_000);
+        Some(format!("agent {name} has confirmed nothing for {seconds} s: its leases may be over"))
     }
 
     /// A switch that has confirmed nothing for longer than its entries last.

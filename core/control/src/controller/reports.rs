@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use model::{Declared, FlowId, LinkId, Measured, NodeId, Severity, StreamSample};
 use protocol::agent::{
-    Capability, Command, ConnectionReport, EndedConnection, Host, MOST_EPOCH, PortCount, Report,
+    Capability, ConnectionReport, EndedConnection, Host, MOST_EPOCH, PortCount, Report,
 };
 use protocol::kubernetes::is_pod;
 use protocol::{Connection, Process};
@@ -17,6 +17,7 @@ use units::{Bytes, Rate, Span, Time};
 use super::Controller;
 use crate::applications::flow::Flow;
 use crate::message::{ChannelId, Closing, Output, Refusal};
+use crate::thing::granted;
 
 /// What is known of a flow with one report, over all its connections.
 #[derive(Clone, Copy, Default)]
@@ -179,9 +180,7 @@ impl Controller {
             Report::Ports { ports } => self.counted_ports(channel, ports)?,
             Report::Failed { epoch, sequence, command, reason } => {
                 self.check_sent(channel, *epoch, *sequence)?;
-                if let Command::Pace { connection, .. } | Command::Prioritize { connection, .. } =
-                    command
-                {
+                if let Some(connection) = granted(command) {
                     self.check_host(channel, connection)?;
                 }
                 let number = (*epoch, *sequence);
@@ -265,7 +264,8 @@ impl Controller {
         if self.agents.may_have(&self.context, channel, epoch, sequence) {
             return Ok(());
         }
-        let reason = "no such commands were sent".into();
+        let reason =
+            "no such commands were sent; answer with the numbers of those that came".into();
         Err(Refusal { field: "sequence", reason, busy: false })
     }
 

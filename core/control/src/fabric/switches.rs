@@ -23,6 +23,7 @@ use crate::fabric::caps::{self, Caps};
 use crate::fabric::entry::{self, Does, Key};
 use crate::fabric::frame::{self, Frame};
 use crate::fabric::meters::{self, Batch, Meters};
+use crate::lease::Lease;
 use crate::message::{ChannelId, Output, Refusal};
 use crate::status::Counters;
 
@@ -53,8 +54,8 @@ pub(crate) struct Switch {
     pub(crate) ready_since: Time,
     /// Since when all its entries with leases last, and how long; and what will be, once it confirms that
     /// they were added anew.
-    lease: (Time, Span),
-    renewing: Option<(Time, Span)>,
+    lease: Lease,
+    renewing: Option<Lease>,
     /// It obeys a controller of a later epoch.
     pub(crate) obeys_another: bool,
     /// It has the two tables that we need.
@@ -116,7 +117,7 @@ pub(crate) enum Pending {
 pub(crate) struct Changes {
     meters: Batch,
     caps: caps::Entries,
-    renewal: Option<(Time, Span)>,
+    renewal: Option<Lease>,
 }
 
 /// What a switch said.
@@ -353,7 +354,7 @@ impl Switches {
         };
         switch.ready = true;
         switch.ready_since = cx.now;
-        switch.lease = (cx.now, cx.lease);
+        switch.lease = Lease::now(cx);
         switch.old_meters.clear();
         switch.old_meters_end = Some(cx.now + cx.lease + cx.lease);
         let own: Vec<(Key, Does)> = switch.own.iter().map(|(key, d)| (key.clone(), *d)).collect();
@@ -561,12 +562,12 @@ impl Switches {
         let (mut capped, mut metered, mut old) = (Vec::new(), Vec::new(), Vec::new());
         for (node, switch) in self.switches.iter_mut().filter(|(_, switch)| switch.ready) {
             if switch.takes_entries() && switch.meters.len() + switch.caps.len() > 0 {
-                switch.renewing = Some((cx.now, cx.lease));
+                switch.renewing = Some(Lease::now(cx));
                 capped.extend(switch.caps.iter().map(|(of, does)| (*node, of, does)));
                 let meters = switch.meters.connections();
                 metered.extend(meters.map(|(of, failure)| (*node, of, failure.is_some())));
             } else {
-                switch.lease = (cx.now, cx.lease);
+                switch.lease = Lease::now(cx);
             }
             if switch.old_meters_end.is_some_and(|end| end <= cx.now) {
                 switch.old_meters_end = None;
@@ -671,10 +672,7 @@ impl Switch {
 
     /// For how long nothing has been confirmed, where its entries have ended since.
     pub(crate) fn silence(&self, cx: &Context, now: Time) -> Option<Span> {
-        let (since, span) = self.lease;
-        let silent = now.since(since);
-        // A shorter one may have reached the switch since.
-        (silent > span.min(cx.lease)).then_some(silent)
+        self.lease.silence(cx, now)
     }
 
     /// It doesn't answer a barrier, or refuses it.

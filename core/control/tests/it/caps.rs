@@ -109,6 +109,21 @@ fn a_switch_caps_until_its_agent_can_be_told_at_which_interface() {
     assert_eq!(failed.as_deref(), Some("no interface p1 of s0 is configured here"));
 }
 
+/// A header counts in units of 128 octets here, of which 3 kB have 23.
+#[test]
+fn people_are_told_the_window_that_a_switch_writes() {
+    let (mut rig, policy) = shared_by(1, |_| ());
+    let mut scaled = segment(3, 0, 5000, 18, 4);
+    scaled[36..38].copy_from_slice(&1000_u16.to_be_bytes());
+    // A header of six words, the last of which offers a scale.
+    scaled[46] = 0x60;
+    scaled[54..58].copy_from_slice(&[3, 3, 7, 0]);
+    rig.send(3, scaled);
+    assert_eq!(cap(&mut rig, &policy, Some(FIRST), Some(3_000)), 0);
+    assert_eq!(capped(&rig), BTreeMap::from([(1000, 2_944)]));
+    assert_eq!(rig.why("app", "job", 1).by, "a window of 2944 B at s0");
+}
+
 /// A tenant that declares its connection once more, or lets that flow end, takes no cap from it; nor does a new plan.
 #[test]
 fn a_connection_has_the_window_of_the_first_of_its_flows() {

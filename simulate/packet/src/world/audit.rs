@@ -48,7 +48,7 @@ mod tests {
 
     use super::World;
     use crate::scheduler::{Discipline, Scheduler};
-    use crate::{Enforcement, Setup, Transport};
+    use crate::{Limiter, Setup, Transport};
 
     /// Three flows from h0, h1 and h2 to h3 over queues that have room for so much; a hundred packets or so wait
     /// for the last link when they have room. Its defects are put in after each event.
@@ -70,7 +70,7 @@ mod tests {
             transport: Transport { initial_window: 50, ..Transport::default() },
             application: Box::new(engine::Jobs::new(std::iter::empty())),
             policy: None,
-            enforcement: Enforcement::Pacing,
+            enforcement: Limiter::Pacing,
             host_queue: Discipline::Fifo,
             switch_queue: queue,
             control_delay: Span::ZERO,

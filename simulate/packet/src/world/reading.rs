@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
 
 use super::World;
-use crate::{Discipline, Enforcement, Setup, Transport};
+use crate::{Discipline, Limiter, Setup, Transport};
 
 const MSS: u64 = 1460;
 /// Window of ten segments, which a scale of 0 says exactly.
@@ -37,7 +37,7 @@ fn world(size: u64) -> World {
         transport,
         application: Box::new(engine::Jobs::new(std::iter::empty())),
         policy: None,
-        enforcement: Enforcement::Pacing,
+        enforcement: Limiter::Pacing,
         host_queue: Discipline::Fifo,
         switch_queue: Discipline::Fifo,
         control_delay: Span::ZERO,

@@ -11,7 +11,7 @@ use model::{
 use policy::{Parameters, by_name};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_packet::{Discipline, Enforcement, Outcome, Protocol, Transport};
+use watermaster_packet::{Discipline, Limiter, Outcome, Protocol, Transport};
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -134,7 +134,7 @@ fn play_under(case: &Case, policy: Box<dyn policy::Policy>, seconds: u64) -> Out
     let mut setup = setup(topology, case.transport, jobs);
     setup.policy = Some(policy);
     if let Some(burst) = case.meter {
-        setup.enforcement = Enforcement::Meter { burst: Bytes::new(burst) };
+        setup.enforcement = Limiter::Meter { burst: Bytes::new(burst) };
     }
     [setup.host_queue, setup.switch_queue] = case.queues;
     setup.control_delay = Span::from_micros(case.delay);

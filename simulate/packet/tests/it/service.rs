@@ -4,7 +4,7 @@
 use crate::runs::{access, host, incast, job, link, outcome, pace, per_flow, setup};
 use model::{Directive, Directives, build};
 use units::{Bytes, Rate, Span, Time};
-use watermaster_packet::{Discipline, Enforcement, Jobs, Protocol, Setup, Transport};
+use watermaster_packet::{Discipline, Jobs, Limiter, Protocol, Setup, Transport};
 
 const PACKET: Span = Span::from_micros(120);
 
@@ -22,7 +22,7 @@ fn metered(mbps: u64, sent_mbps: u64, burst: u64) -> f64 {
     let jobs = vec![job(0, Time::ZERO, host(&star, "h0"), host(&star, "h1"), 10_000 * 1460)];
     let mut setup = setup(star, datagrams(), jobs);
     setup.policy = Some(Box::new(limited(mbps)));
-    setup.enforcement = Enforcement::Meter { burst: Bytes::new(burst) };
+    setup.enforcement = Limiter::Meter { burst: Bytes::new(burst) };
     let outcome = outcome(setup);
     let seconds = Rate::from_mbps(sent_mbps).time_for(Bytes::new(10_000 * 1500)).as_secs_f64();
     outcome.flows.at(0).delivered.get() as f64 / 1460.0 * 1500.0 * 8.0 / seconds / 1e6
@@ -53,8 +53,8 @@ fn a_meter_drops_where_pacing_does_not() {
         setup.enforcement = enforcement;
         outcome(setup)
     };
-    let paced = run(Enforcement::Pacing);
-    let metered = run(Enforcement::Meter { burst: Bytes::new(12_500) });
+    let paced = run(Limiter::Pacing);
+    let metered = run(Limiter::Meter { burst: Bytes::new(12_500) });
     assert_eq!(paced.flows.at(0).retransmissions, 0);
     assert!(metered.flows.at(0).retransmissions > 0);
     assert!(metered.links.iter().map(|link| link.metered).sum::<u64>() > 0);

@@ -5,13 +5,14 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use model::{Caps, FlowId, LinkId, Severity};
+use model::{Cap, Caps, FlowId, LinkId, Severity};
 use protocol::Connection;
 use units::Span;
 
 use super::{Answers, MAY_STAND, Standing, UNSEEN};
 use crate::agents::Agent;
 use crate::applications::flow::Flow;
+use crate::controller::decide::NoEntry;
 
 impl Answers<'_> {
     /// The first of the flows that share a flow's connections: its windows are theirs.
@@ -28,6 +29,7 @@ impl Answers<'_> {
         flow: &Flow,
     ) -> Vec<(String, Option<String>)> {
         let (id, flow) = self.first_beside(id, flow);
+        let scale = flow.scale;
         let mut all = Vec::new();
         for link in self.view.path(flow.ends, u64::from(id.0)) {
             let at = self.view.start(link);
@@ -44,7 +46,7 @@ impl Answers<'_> {
                 let wanted =
                     wanted.filter(|(is_own, _)| !self.is_uncapped(link, is_own.then_some(id)));
                 let caps = left.filter(|left| wanted != Some(*left));
-                let caps = caps.map(|(_, caps)| self.capping(&caps, node));
+                let caps = caps.map(|(_, caps)| self.capping(&caps, scale, node));
                 all.extend(gap.into_iter().chain(caps).map(|what| (what, None)));
             }
             let Some(agent) = agent.filter(|agent| self.doubt(agent).is_none()) else {
@@ -62,7 +64,7 @@ impl Answers<'_> {
                 let Some(caps) = caps.filter(|caps| agent.caps_of(link, of) != Some(*caps)) else {
                     continue;
                 };
-                let what = self.capping(&caps, node);
+                let what = self.capping(&caps, scale, node);
                 let reason = agent.failures.window(node, interface, of);
                 all.push((what, reason.map(failed)));
             }
@@ -86,7 +88,7 @@ impl Answers<'_> {
             let (caps, is_own) = self.desired.window(link, id)?;
             let of = if is_own { carriers.iter().copied().map(Some).collect() } else { vec![None] };
             let at = self.view.start(link);
-            let what = self.capping(&caps, self.view.node_name(at));
+            let what = self.capping(&caps, scale, self.view.node_name(at));
             let standing = match self.agents.acting_for(at).filter(|_| self.agent_caps(link)) {
                 Some((_, agent)) => match worst(&of, |of| self.window_by_agent(agent, link, *of)) {
                     // It leaves windows alone whose scale it doesn't know. It was there when both
@@ -97,12 +99,11 @@ impl Answers<'_> {
                     standing => standing,
                 },
                 None => {
-                    let by_switch = |of: &_| self.window_by_switch((link, &caps), of, scale);
-                    let standing = worst(&carriers, by_switch);
+                    let standing = worst(&carriers, |of| self.window_by_switch(link, &caps, of));
                     let left = of.iter().find_map(|of| self.left_caps(link, *of));
                     with_left(
                         standing,
-                        left.map(|caps| self.capping(&caps, self.view.node_name(at))),
+                        left.map(|caps| self.capping(&caps, scale, self.view.node_name(at))),
                     )
                 }
             };
@@ -146,15 +147,15 @@ impl Answers<'_> {
         Standing::Failed(format!("the interface of {link} is not declared"))
     }
 
-    /// Caps at a node in words.
-    fn capping(&self, caps: &Caps, node: &str) -> String {
+    /// Caps of windows of this scale at a node in words.
+    fn capping(&self, caps: &Caps, scale: Option<u8>, node: &str) -> String {
+        let window = |cap: Cap| cap.window(scale, self.context.mss);
         if let Some(cap) = caps.constant() {
-            return format!("a window of {} at {node}", cap.least(self.context.mss));
+            return format!("a window of {} at {node}", window(cap));
         }
-        let said = Severity::ALL.into_iter().filter_map(|severity| {
-            let cap = caps.at(severity)?;
-            Some(format!("{} at {severity}", cap.least(self.context.mss)))
-        });
+        let said = Severity::ALL
+            .into_iter()
+            .filter_map(|severity| Some(format!("{} at {severity}", window(caps.at(severity)?))));
         format!("prepared windows ({}) at {node}", said.collect::<Vec<_>>().join(", "))
     }
 
@@ -174,28 +175,30 @@ impl Answers<'_> {
         }
     }
 
-    fn window_by_switch(
-        &self,
-        (link, caps): (LinkId, &Caps),
-        connection: &Connection,
-        scale: Option<u8>,
-    ) -> Standing {
+    fn window_by_switch(&self, link: LinkId, caps: &Caps, connection: &Connection) -> Standing {
         let at = self.view.start(link);
         let name = self.view.node_name(at);
-        if !self.fabric.switches.caps_windows(at) {
-            let reason = self.unacted(at);
-            return Standing::Failed(format!("{reason}; it caps no windows itself"));
+        match self.cap_entry(link, connection, caps).err() {
+            Some(NoEntry::CapsNone) => {
+                let reason = self.unacted(at);
+                return Standing::Failed(format!("{reason}; it caps no windows itself"));
+            }
+            _ if !self.fabric.switches.is_ready(at) => {
+                return Standing::Awaited("it is not connected".into());
+            }
+            Some(NoEntry::Beside) => {
+                return Standing::Awaited("its connection goes another way".into());
+            }
+            Some(NoEntry::NoScale) => {
+                return Standing::Awaited("the receiver's window scale was not seen".into());
+            }
+            Some(NoEntry::NoPort) => {
+                let link = self.view.link_name(link);
+                return Standing::Awaited(format!("the port of {link} is not known"));
+            }
+            None => {}
         }
-        if !self.fabric.switches.is_ready(at) {
-            return Standing::Awaited("it is not connected".into());
-        }
-        if scale.is_none() {
-            return Standing::Awaited("the receiver's window scale was not seen".into());
-        }
-        if caps.constant().is_none() && self.view.link(link).port.is_none() {
-            let link = self.view.link_name(link);
-            return Standing::Awaited(format!("the port of {link} is not known"));
-        }
+        // It has an entry, or will once it can be given one.
         let known = self.fabric.switches.get(at);
         if known.is_some_and(|switch| !switch.capable) {
             return Standing::Failed(format!("switch {name} has less than two tables"));

@@ -32,8 +32,9 @@ import java.util.TreeMap;
  * <li>All is said again on one connection after a wait, which is longer each time until it wasn't for {@link #QUIET}: a
  * controller that lies, or two behind one address, are asked no more often than one that is gone.
  * <li>What ends before it was said is never said. An end that the controller refuses is one: it had forgotten.
- * <li>What does not fit into {@link Limits#room} is dropped and counted, and so is whatever refers to it. Ends always
- * fit: each takes the place of what ended.
+ * <li>What does not fit into {@link Limits#room} is dropped and counted, and so is whatever refers to it. Ends of what
+ * holds always fit: each takes the place of what ended. That of a job that is not known here, such as one from a process
+ * before, is left out without being counted where there is no room.
  * <li>A refused declaration is left out and counted; a refused job with all of its own.
  * <li>What may be taken later is parked: it holds, and is said again after growing waits, behind what is new and in
  * turn, a request at a time. What belongs to a job that is parked waits until that is taken. What ended or was replaced

@@ -1,17 +1,17 @@
-//! Room in a table of all: each may have so much of it, whatever others have.
+//! What each has taken of a table of all: it may have so much of it, whatever others have.
 
 use alloc::collections::BTreeMap;
 
-/// How much each has.
-pub(crate) struct Room<K>(BTreeMap<K, usize>);
+/// How many each has.
+pub(crate) struct Taken<K>(BTreeMap<K, usize>);
 
-impl<K> Default for Room<K> {
+impl<K> Default for Taken<K> {
     fn default() -> Self {
         Self(BTreeMap::new())
     }
 }
 
-impl<K: Ord> Room<K> {
+impl<K: Ord> Taken<K> {
     /// Takes room for one more of `who`, that may have at most so many; whether there was room.
     pub(crate) fn take(&mut self, who: K, most: usize) -> bool {
         let taken = self.0.entry(who).or_default();
