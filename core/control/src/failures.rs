@@ -161,8 +161,12 @@ impl Failures {
         self.things.get(&Thing::Rate(*connection)).is_some_and(|failure| failure.command.ends())
     }
 
-    /// A sentence about the first of each kind. `stands` says what stands of a thing, in words.
-    pub(crate) fn summaries(&self, stands: impl Fn(&Thing) -> Option<String>) -> Vec<String> {
+    /// A sentence about the first of each kind. `stands` says what stands of a thing, in words, and whether it is what a
+    /// command asks for.
+    pub(crate) fn summaries(
+        &self,
+        stands: impl Fn(&Thing, &Command) -> Option<(String, bool)>,
+    ) -> Vec<String> {
         let mut all: Vec<(&Thing, &Failure, usize)> = Vec::new();
         for (thing, failure) in &self.things {
             // Those of a kind follow each other.
@@ -177,12 +181,16 @@ impl Failures {
             if let Thing::Samples | Thing::Counters = thing {
                 return format!("{name} can't be had, and are tried again: {reason}");
             }
-            match stands(thing) {
-                Some(stands) if failure.command.ends() => format!(
+            match stands(thing, &failure.command) {
+                Some((stands, true)) => format!(
+                    "{name} stands as it shall ({stands}), but to say so again failed and is tried again: \
+                     {reason}{more}"
+                ),
+                Some((stands, false)) if failure.command.ends() => format!(
                     "{name} still stands ({stands}), and is renewed with the lease; its end failed and is tried \
                      again: {reason}{more}"
                 ),
-                Some(stands) => {
+                Some((stands, false)) => {
                     format!("{name} is not enforced ({stands} of before stands): {reason}{more}")
                 }
                 None if failure.command.ends() => {

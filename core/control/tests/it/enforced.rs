@@ -499,7 +499,27 @@ fn nothing_is_confirmed_ahead() {
     reload(&mut rig, "static", fixed(7));
     let ahead = Report::Applied { epoch: 1, sequence: 1_000 };
     assert_eq!(rig.input(Input::Reported(agent, &ahead)).unwrap_err().field, "sequence");
-    assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)), "as it was confirmed");
+    let why = shown(&rig);
+    assert_eq!(why.flow.enforced_bps, Some(Rate::from_mbps(5)), "as it was confirmed");
+    assert_eq!(why.by, "nobody yet: agent h0 has not confirmed it; 5 Mbit/s of before stands");
+}
+
+/// Its end failed, and it is wanted again: to say so fails, too, and it is there all the same.
+#[test]
+fn a_rate_that_stands_as_it_is_wanted_is_told_as_standing_whatever_failed() {
+    let (mut rig, agent) = held();
+    rig.agents.get_mut(&agent).unwrap().failing = 1_000;
+    freeze(&mut rig);
+    let thaw = Act { at_s: 2, by: "operator me".into(), order: Order::Thaw {} };
+    rig.input(Input::Ordered { act: &thaw, again: false }).unwrap();
+    let why = shown(&rig);
+    assert_eq!((why.flow.enforced_bps, why.flow.failed), (Some(Rate::from_mbps(5)), None));
+    assert_eq!(why.by, "agent h0, by pacing");
+    let told = problem(&rig).unwrap();
+    assert!(told.contains("stands as it shall (5 Mbit/s)"), "{told}");
+    reload(&mut rig, "static", fixed(7));
+    let why = shown(&rig);
+    assert!(why.by.starts_with("nobody: agent h0 failed: the kernel refuses"), "{}", why.by);
 }
 
 /// Commands that were never sent, that it has confirmed, or that another controller sent.
