@@ -740,7 +740,8 @@ mod tests {
         };
         let sequence = send(&mut agents, [1, 2]);
         for left in [true, false] {
-            agents.failed(&cx, CHANNEL, (4, sequence), &command, "no");
+            let failed = agents.failed(&cx, CHANNEL, (4, sequence), &command, "no");
+            assert_eq!(failed, Ok(true));
             assert_eq!(awaits(&agents, sequence), left);
         }
         let sequence = send(&mut agents, [3, 4]);

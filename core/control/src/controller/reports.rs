@@ -185,7 +185,7 @@ impl Controller {
                     self.check_host(channel, connection)?;
                 }
                 let number = (*epoch, *sequence);
-                if self.agents.failed(&self.context, channel, number, command, reason) {
+                if self.agents.failed(&self.context, channel, number, command, reason)? {
                     self.counters.commands_failed += 1;
                 }
             }

@@ -1,12 +1,12 @@
 //! What `status` and `explain` call enforced is what stands in the kernel.
 
 use crate::in_memory::{Rig, SECOND, Shape, address, connection};
-use protocol::agent::{Command, ConnectionReport, Host, PortCount, Report};
+use protocol::agent::{Command, Commands, ConnectionReport, Host, PortCount, Report};
 use protocol::application::Declaration;
 use protocol::operator::{Act, Order};
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span};
-use watermaster_control::{Change, ChannelId, FlowExplanation, Input};
+use watermaster_control::{Change, ChannelId, FlowExplanation, Input, Output};
 
 fn fixed(mbps: u64) -> Box<dyn policy::Policy + Send> {
     let parameters = policy::Parameters::default().with("rates", vec![Rate::from_mbps(mbps)]);
@@ -522,11 +522,11 @@ fn a_rate_that_stands_as_it_is_wanted_is_told_as_standing_whatever_failed() {
     assert!(why.by.starts_with("nobody: agent h0 failed: the kernel refuses"), "{}", why.by);
 }
 
-/// Commands that were never sent, that it has confirmed, or that another controller sent.
+/// Commands that were never sent, or that another controller sent.
 #[test]
 fn nothing_fails_that_an_agent_was_not_asked() {
     let (mut rig, agent) = held();
-    for (epoch, sequence, is_taken) in [(1, 1_000, false), (1, 2, true), (0, 3, true)] {
+    for (epoch, sequence, is_taken) in [(1, 1_000, false), (0, 3, true)] {
         let command = Command::Pace { connection: connection(0, 2, 7), rate_bps: None };
         let failed = Report::Failed { epoch, sequence, command, reason: "no".into() };
         assert_eq!(rig.input(Input::Reported(agent, &failed)).is_ok(), is_taken);
@@ -536,6 +536,73 @@ fn nothing_fails_that_an_agent_was_not_asked() {
     assert_eq!(rig.controller.counters().commands_failed, 0);
     let said = problem(&rig).unwrap();
     assert!(said.contains("sequence: no such commands were sent"), "{said}");
+}
+
+/// One of its two words is wrong: that is told, and whether the rate stands is asked once more.
+#[test]
+fn a_rate_that_fails_after_it_was_confirmed_is_doubted() {
+    let (mut rig, agent) = held();
+    let rate_bps = Some(Rate::from_mbps(5));
+    let command = Command::Pace { connection: connection(0, 2, 7), rate_bps };
+    let failed = Report::Failed { epoch: 1, sequence: 2, command, reason: "no".into() };
+    assert_eq!(rig.input(Input::Reported(agent, &failed)).unwrap_err().field, "sequence");
+    let flow = shown(&rig).flow;
+    assert_eq!((flow.enforced_bps, flow.failed.as_deref()), (None, Some("no")));
+    assert_eq!(rig.controller.counters().reports_refused, 1);
+    let problems = rig.controller.at(rig.now).status().problems.join("\n");
+    assert!(problems.contains("is refused: sequence: 2 was confirmed before"), "{problems}");
+    rig.pass(SECOND * 4);
+    let flow = shown(&rig).flow;
+    assert_eq!((flow.enforced_bps, flow.failed), (rate_bps, None));
+}
+
+/// Nor is anything sent to it that it alone has named.
+#[test]
+fn what_an_agent_made_up_is_refused() {
+    let (mut rig, agent) = rig();
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+    let Connection { source: own, destination } = connection(0, 2, 7);
+    let mapped = Connection { source: "[::ffff:10.0.0.1]:78".parse().unwrap(), destination };
+    let rate_bps = Some(Rate::from_mbps(1));
+    let (node, interface) = (|| String::from("h0"), || String::from("eth9"));
+    for command in [
+        Command::Pace { connection: mapped, rate_bps },
+        Command::Pace { connection: connection(0, 2, 8), rate_bps },
+        Command::Prioritize { connection: Connection { source: own, destination }, priority: 3 },
+        Command::Space { node: node(), interface: interface(), gap_ns: Some(SECOND) },
+        Command::Watch { node: node(), interface: interface(), watch: None },
+        Command::Count { every_ns: Span::from_nanos(5) },
+        Command::Identify { processes: vec![Process::Pid(1)] },
+    ] {
+        let failed = Report::Failed { epoch: 1, sequence: 2, command, reason: "made up".into() };
+        let refused = rig.input(Input::Reported(agent, &failed)).unwrap_err();
+        assert_eq!(refused.field, "command", "{failed:?}");
+    }
+    assert_eq!(rig.controller.counters().commands_failed, 0);
+    let problems = rig.controller.at(rig.now).status().problems.join("\n");
+    assert!(!problems.contains("made up"), "{problems}");
+    assert!(problems.contains("is refused: command: no such command was sent"), "{problems}");
+    rig.now += SECOND * 4;
+    let mut out = Vec::new();
+    rig.controller.step(rig.now, Input::Tick, &mut out).unwrap();
+    let renewals: Vec<_> = out.iter().filter(|out| matches!(out, Output::Agent(..))).collect();
+    let [Output::Agent(_, Commands { commands, .. })] = renewals[..] else { panic!("{out:?}") };
+    assert_eq!(*commands, []);
+}
+
+/// An end that fails of what no agent can hold leaves nothing to end.
+#[test]
+fn the_end_of_what_can_not_stand_is_no_problem() {
+    let (mut rig, agent) = rig();
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    reload(&mut rig, "static", fixed(7));
+    let Connection { destination, .. } = connection(0, 2, 7);
+    let source = "[::ffff:10.0.0.1]:78".parse().unwrap();
+    let command = Command::Pace { connection: Connection { source, destination }, rate_bps: None };
+    let failed = Report::Failed { epoch: 1, sequence: 2, command, reason: "no".into() };
+    rig.input(Input::Reported(agent, &failed)).unwrap();
+    assert_eq!(problem(&rig), None);
 }
 
 /// Priorities and windows are explained, too, and what fails of them.
