@@ -1,7 +1,9 @@
 //! What `status` and `explain` call enforced is what stands in the kernel.
 
 use crate::in_memory::{Rig, SECOND, Shape, address, connection};
-use protocol::agent::{Command, Commands, ConnectionReport, Host, PortCount, Report};
+use protocol::agent::{
+    Command, Commands, ConnectionReport, EndedConnection, Host, PortCount, Report,
+};
 use protocol::application::Declaration;
 use protocol::operator::{Act, Order};
 use protocol::{Connection, Process, Processes};
@@ -536,6 +538,52 @@ fn nothing_fails_that_an_agent_was_not_asked() {
     assert_eq!(rig.controller.counters().commands_failed, 0);
     let said = problem(&rig).unwrap();
     assert!(said.contains("sequence: no such commands were sent"), "{said}");
+}
+
+/// What no link can have carried counts for nobody, and the others of the report do.
+#[test]
+fn what_no_link_carries_is_refused() {
+    let (mut rig, agent) = held();
+    let sample = |rig: &mut Rig, delivered: [u64; 2]| {
+        rig.pass(SECOND);
+        let of = |(port, delivered)| ConnectionReport {
+            connection: connection(0, 2, port),
+            delivered_bytes: Bytes::new(delivered),
+            unsent_bytes: Bytes::new(1),
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            processes: Vec::new(),
+        };
+        let connections = [7, 8].into_iter().zip(delivered).map(of).collect();
+        let report = Report::Connections { sampled_ns: rig.now, connections };
+        rig.input(Input::Reported(agent, &report))
+    };
+    let of = |rig: &Rig, flow| rig.why("app", "job", flow).flow;
+    rig.flow("app", "job", 2, connection(0, 2, 8), Some(1_000_000)).unwrap();
+    for delivered in [0, 500_000] {
+        sample(&mut rig, [delivered; 2]).unwrap();
+    }
+    let refused = sample(&mut rig, [1_000_000, u64::MAX]).unwrap_err();
+    assert_eq!(refused.field, "connections.delivered_bytes");
+    let told = problem(&rig).unwrap();
+    assert!(
+        told.contains("is refused: connections.delivered_bytes: 18446744073709551615 of"),
+        "{told}"
+    );
+    let flow = of(&rig, 2);
+    assert_eq!((flow.delivered_bytes.get(), flow.contradicted.is_none()), (500_000, true));
+    assert_eq!(of(&rig, 1).delivered_bytes.get(), 1_000_000);
+    sample(&mut rig, [1_500_000, 900_000]).unwrap();
+    assert_eq!(of(&rig, 2).delivered_bytes.get(), 900_000, "it goes on");
+    // What ended can't have sent it either.
+    let one = EndedConnection {
+        connection: connection(0, 2, 8),
+        sent_bytes: Bytes::MAX,
+        processes: Vec::new(),
+    };
+    let report = Report::Ended { sampled_ns: rig.now, connections: vec![one], lost: 0 };
+    rig.input(Input::Reported(agent, &report)).unwrap_err();
+    assert!(of(&rig, 2).contradicted.is_none());
 }
 
 /// One of its two words is wrong: that is told, and whether the rate stands is asked once more.
