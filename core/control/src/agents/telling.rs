@@ -205,7 +205,10 @@ impl Agents {
             return Ok(false);
         };
         // People read it on terminals.
-        let reason = crate::config::harmless(reason);
+        let mut reason = crate::config::harmless(reason);
+        if reason.trim().is_empty() {
+            reason = "it gives no reason".into();
+        }
         let goes_on = matches!(command, Command::Sample { .. } | Command::Count { .. });
         if sequence <= agent.applied && !goes_on {
             // One of its two words is wrong: whether the rate stands is asked once more.

@@ -730,6 +730,20 @@ fn a_rate_that_fails_is_told_until_it_was_tried_again() {
     }
 }
 
+#[test]
+fn a_failure_without_a_reason_is_told_as_one() {
+    for reason in ["", " \u{a0}\u{200b}\n"] {
+        let (mut rig, agent) = rig();
+        rig.agents.get_mut(&agent).unwrap().frozen = true;
+        rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+        let command = Command::Pace { connection: connection(0, 2, 7), rate_bps: None };
+        let reason = reason.into();
+        let failed = Report::Failed { epoch: 1, sequence: 2, command, reason };
+        rig.input(Input::Reported(agent, &failed)).unwrap();
+        assert_eq!(shown(&rig).flow.failed.as_deref(), Some("it gives no reason"));
+    }
+}
+
 /// A longer lease is for what is granted from then on.
 #[test]
 fn a_longer_lease_keeps_nothing_enforced_that_a_shorter_one_held() {
