@@ -331,9 +331,10 @@ impl<'a> Fields<'a> {
     /// Where fields of a table would be that isn't there.
     pub fn sites_below(&self, table: &str, keys: &[&'static str]) -> Vec<Site> {
         let (at, below) = (self.document.site(self.place), self.below(table));
-        let path = |key: &str| format!("{below}.{key}");
-        let site =
-            |key: &&'static str| Site { key, path: path(key), at: at.clone(), is_given: false };
+        let site = |&key: &&'static str| {
+            let (path, at) = (format!("{below}.{key}"), at.clone());
+            Site { key, path, at, is_given: false }
+        };
         keys.iter().map(site).collect()
     }
 
