@@ -31,7 +31,7 @@ fn a_page_is_written_over_no_recording_and_nothing_that_is_no_page() {
     let before = std::fs::read(&file).unwrap();
     let filmed = |to: &Path, more: &[&str]| {
         let words = ["replay", file.to_str().unwrap(), "--page", to.to_str().unwrap()];
-        let done = daemon.command(&[&words, more].concat());
+        let done = daemon.command(&[&words[..], more].concat());
         (done.status.code(), String::from_utf8(done.stderr).unwrap())
     };
     let (copy, link) = (daemon.path("copy"), daemon.path("page.html"));

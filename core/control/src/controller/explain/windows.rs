@@ -162,7 +162,7 @@ impl Answers<'_> {
     fn window_by_agent(&self, agent: &Agent, link: LinkId, of: Option<Connection>) -> Standing {
         let (at, interface) = (self.view.start(link), &self.view.link(link).interface);
         let node = self.view.node_name(at);
-        if agent.holds_window((node, interface), link, of) && self.doubt(agent).is_none() {
+        if agent.holds_window((node, &**interface), link, of) && self.doubt(agent).is_none() {
             return Standing::Stands;
         }
         if let Some(reason) = agent.failures.window(node, interface, of) {
