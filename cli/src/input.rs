@@ -63,6 +63,11 @@ impl Input {
         Scenario::load(&self.scenario, &self.all_changes(more)?).map_err(Failure::misused)
     }
 
+    /// The files that are named and read.
+    pub(crate) fn read(&self) -> impl Iterator<Item = &Path> {
+        [Some(&*self.scenario), self.trace.as_deref()].into_iter().flatten()
+    }
+
     /// What the results of that depend on.
     pub(crate) fn content(&self, more: &[Override]) -> Result<Content, Failure> {
         Content::load(&self.scenario, &self.all_changes(more)?).map_err(Failure::misused)

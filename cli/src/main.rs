@@ -15,6 +15,7 @@ mod input;
 mod lab;
 mod live;
 mod man;
+mod overwrite;
 mod policies;
 mod progress;
 mod reproduce;

@@ -11,7 +11,12 @@ use experiment::reproduce::{Cache, Plan, Reproduction, Selection, Work};
 
 use crate::failure::{Failure, print};
 use crate::input::{quoted, threads};
+use crate::overwrite;
 use crate::progress::Count;
+
+/// Names of the results in the output directory, beside those of the pages of each text.
+const RESULTS: &str = "results.md";
+const PAGE: &str = "results.html";
 
 /// Run the scenarios of published figures and compare ours with the published values
 ///
@@ -61,6 +66,11 @@ pub(crate) struct Reproduce {
 impl Reproduce {
     pub(crate) fn execute(self) -> Result<(), Failure> {
         let selection = self.selection()?;
+        let default = (!self.json).then(|| Path::new("out").join("reproduce"));
+        let out = self.out.clone().or(default);
+        for file in out.iter().flat_map(|out| [RESULTS, PAGE].map(|name| out.join(name))) {
+            overwrite::spare("--out", &file, selection.traces.values().map(|trace| &**trace))?;
+        }
         let plan = Plan::new(&self.scenarios, &selection).map_err(Failure::misused)?;
         if plan.figures.is_empty() {
             return Err(self.nothing(&selection));
@@ -73,8 +83,7 @@ impl Reproduce {
         let reproduction = Reproduction::new(&plan, &results, self.quick);
         let failed = results.iter().filter(|result| result.is_err()).count();
 
-        let default = (!self.json).then(|| Path::new("out").join("reproduce"));
-        if let Some(out) = self.out.clone().or(default) {
+        if let Some(out) = out {
             self.write(&out, &reproduction)?;
         }
         if self.json {
@@ -140,9 +149,9 @@ impl Reproduce {
         if self.quick {
             command += " --quick";
         }
-        let page = out.join("results.md");
+        let page = out.join(RESULTS);
         reproduction.write_markdown(&page, &command).map_err(Failure::failed)?;
-        write_results(&out.join("results.html"), reproduction, &command).map_err(Failure::failed)
+        write_results(&out.join(PAGE), reproduction, &command).map_err(Failure::failed)
     }
 }
 

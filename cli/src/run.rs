@@ -12,12 +12,17 @@ use crate::cost::{Cost, Costed, cpu_s};
 use crate::failure::{Failure, print};
 use crate::input::{Input, MOST_RUNS, prepare};
 use crate::live::page;
+use crate::overwrite;
 use crate::staging::{Staging, clean_up_on_interrupt};
 
 /// Name of the report in the output directory.
 const REPORT: &str = "report.html";
 /// Name of the page there.
 const PAGE: &str = "page.html";
+/// Name of the result there.
+const RESULT: &str = "result.json";
+/// What is written there, but for captures.
+const WRITTEN: [&str; 5] = [REPORT, PAGE, RESULT, "flows.parquet", "jobs.parquet"];
 
 /// Run a scenario under each of its policies and compare them
 ///
@@ -66,6 +71,9 @@ impl Run {
         clean_up_on_interrupt()?;
         let default = (!self.input.json).then(|| Path::new("out").join(&name));
         let out = self.out.clone().or(default);
+        for file in out.iter().flat_map(|out| WRITTEN.map(|name| out.join(name))) {
+            overwrite::spare("--out", &file, self.input.read())?;
+        }
         let staging = out.as_deref().map(Staging::begin).transpose()?;
         let directory = staging.as_ref().map(Staging::directory);
         let start_s = cpu_s();
@@ -82,7 +90,7 @@ impl Run {
             (directory, repeats.first(), done.first())
         {
             self.write(directory, prepared, first, &result)?;
-            std::fs::write(directory.join("result.json"), &json).map_err(Failure::failed)?;
+            std::fs::write(directory.join(RESULT), &json).map_err(Failure::failed)?;
         }
         if let Some(staging) = staging {
             staging.finish()?;

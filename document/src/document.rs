@@ -8,7 +8,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::{DocumentError, Override, Setting};
+use crate::{DocumentError, Override, Setting, shown};
 
 /// Where a key or value was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +147,7 @@ impl<'a> Document<'a> {
             self.error(place(offset), "", format_args!("{what}; correct the TOML syntax"))
         })?;
         convert_table(table.get_ref(), |span: Range<usize>| place(span.start))
-            .map_err(|(place, what)| self.error(place, "", what))
+            .map_err(|fault| self.error(fault.place, &fault.path, fault.what))
     }
 
     /// An error about `field`, written at `place`.
@@ -175,9 +175,11 @@ impl<'a> Document<'a> {
         let parsed = DeValue::parse(change.value()).ok();
         let node = match parsed.filter(|_| !change.is_literal()) {
             Some(value) => {
-                convert(&value, |_| place)
-                    .map_err(|(place, what)| self.error(place, change.path(), what))?
-                    .node
+                let wrong = |fault: Fault| {
+                    let Fault { place, path, what } = fault.within(change.path());
+                    self.error(place, &path, what)
+                };
+                convert(&value, |_| place).map_err(wrong)?.node
             }
             None => Node::Text(change.value().to_owned()),
         };
@@ -336,7 +338,25 @@ fn member(items: &[Item], key: &str) -> Result<usize, String> {
     }
 }
 
-type Fault = (Place, String);
+/// What can't be taken, and its path within what is converted.
+struct Fault {
+    place: Place,
+    path: String,
+    what: String,
+}
+
+impl Fault {
+    fn new(place: Place, what: &str) -> Self {
+        Self { place, path: String::new(), what: what.to_owned() }
+    }
+
+    /// The same of what is within something else.
+    fn within(mut self, outer: &str) -> Self {
+        let between = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        self.path = format!("{outer}{between}{}", self.path);
+        self
+    }
+}
 
 fn convert_table(
     table: &DeTable<'_>,
@@ -344,7 +364,8 @@ fn convert_table(
 ) -> Result<Table, Fault> {
     let entry = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
         let name: &std::borrow::Cow<'_, str> = key.get_ref();
-        Ok((name.clone().into_owned(), (at(key.span()), convert(value, at)?)))
+        let item = convert(value, at).map_err(|fault| fault.within(&shown(name)))?;
+        Ok((name.clone().into_owned(), (at(key.span()), item)))
     };
     table.iter().map(entry).collect()
 }
@@ -359,16 +380,19 @@ fn convert(
         DeValue::String(text) => Node::Text(text.clone().into_owned()),
         DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix())
             .map(Node::Integer)
-            .map_err(|_| (place, "the integer is too large; use a smaller one".to_owned()))?,
+            .map_err(|_| Fault::new(place, "the integer is too large; use a smaller one"))?,
         DeValue::Float(float) => float
             .as_str()
             .parse()
             .map(Node::Float)
-            .map_err(|_| (place, "the number can't be read; write it as 0.5".to_owned()))?,
+            .map_err(|_| Fault::new(place, "the number can't be read; write it as 0.5"))?,
         DeValue::Boolean(value) => Node::Bool(*value),
         DeValue::Datetime(_) => Node::Date,
         DeValue::Array(items) => {
-            Node::List(items.iter().map(|item| convert(item, at)).collect::<Result<_, _>>()?)
+            let member = |(number, item)| {
+                convert(item, at).map_err(|fault| fault.within(&format!("[{number}]")))
+            };
+            Node::List(items.iter().enumerate().map(member).collect::<Result<_, _>>()?)
         }
         DeValue::Table(table) => Node::Table(convert_table(table, at)?),
     };
@@ -400,6 +424,22 @@ mod tests {
         assert_eq!(members("", &["a", "b"]).unwrap(), ["a", "b"]);
         let refused = members("list = 3", &["a"]).unwrap_err().to_string();
         assert!(refused.starts_with("d.toml:1:8: list: is"), "{refused}");
+    }
+
+    #[test]
+    fn what_can_not_be_taken_is_named() {
+        let large = "99999999999999999999";
+        let said = |text: &str, changes: &[Override]| {
+            Document::read("d.toml", text, changes).unwrap_err().to_string()
+        };
+        let found = said(&format!("[a]\nb = [1, {{ c = [{large}] }}]"), &[]);
+        let wanted = ": a.b[1].c[0]: the integer is too large";
+        assert!(found.starts_with("d.toml:2:") && found.contains(wanted), "{found}");
+        let found = said("", &[Override::new("a.b", &format!("[{large}]")).unwrap()]);
+        assert!(
+            found.ends_with(": a.b[0]: the integer is too large; use a smaller one"),
+            "{found}"
+        );
     }
 
     #[test]

@@ -35,8 +35,13 @@ impl<'a> Value<'a> {
     }
 
     /// Where it was written, as errors say it.
-    pub fn site(&self) -> String {
+    pub fn at(&self) -> String {
         self.document.site(self.item.place)
+    }
+
+    /// Where it is.
+    pub fn site(&self) -> Site {
+        Site { key: "", path: self.path.clone(), at: self.at(), is_given: true }
     }
 
     fn wrong_kind(&self, wanted: impl fmt::Display) -> DocumentError {
@@ -132,6 +137,9 @@ impl<'a> Value<'a> {
         if range.contains(&number) {
             Ok(number)
         } else {
+            // As it is written, not with all its digits.
+            let is_long = number != 0.0 && !(1e-9..1e15).contains(&number.abs());
+            let number = if is_long { format!("{number:e}") } else { number.to_string() };
             Err(self.error(format_args!(
                 "{number} is out of range; write a number from {least} to {most}"
             )))
@@ -231,6 +239,19 @@ impl<'a> Value<'a> {
     }
 }
 
+/// Where a key is, or would be: for errors that are found when all has been read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// The key; empty: the table itself.
+    pub key: &'static str,
+    /// Its path, as errors call it.
+    pub path: String,
+    /// Its place, or where it isn't given that of the table, as errors say it.
+    pub at: String,
+    /// Whether it is given.
+    pub is_given: bool,
+}
+
 /// The fields of a table; it remembers which were asked for, so that the rest can be refused.
 pub struct Fields<'a> {
     document: &'a Document<'a>,
@@ -297,14 +318,24 @@ impl<'a> Fields<'a> {
         self.document.error(self.place, &self.path, message)
     }
 
-    /// Where each field is that was asked for and is there.
-    pub fn sites(&self) -> Vec<(&'static str, String)> {
-        let known = self.known.iter();
-        let present = known.filter_map(|key| {
-            let (_, item) = self.table.get(*key)?;
-            Some((*key, self.document.site(item.place)))
-        });
-        present.collect()
+    /// Where each field is, or would be, that was asked for.
+    pub fn sites(&self) -> Vec<Site> {
+        let site = |&key: &&'static str| {
+            let place = self.table.get(key).map(|(_, item)| item.place);
+            let at = self.document.site(place.unwrap_or(self.place));
+            Site { key, path: self.below(key), at, is_given: place.is_some() }
+        };
+        self.known.iter().map(site).collect()
+    }
+
+    /// Where fields of a table would be that isn't there.
+    pub fn sites_below(&self, table: &str, keys: &[&'static str]) -> Vec<Site> {
+        let (at, below) = (self.document.site(self.place), self.below(table));
+        let site = |&key: &&'static str| {
+            let (path, at) = (format!("{below}.{key}"), at.clone());
+            Site { key, path, at, is_given: false }
+        };
+        keys.iter().map(site).collect()
     }
 
     fn below(&self, key: &str) -> String {
@@ -331,7 +362,7 @@ impl<'a, K: Ord + Clone> Once<'a, K> {
             None => Ok(given),
             Some(before) => Err(value.error(format_args!(
                 "the same is given at {} already; give each its own, or leave one out",
-                before.site()
+                before.at()
             ))),
         }
     }

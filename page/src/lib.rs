@@ -31,6 +31,11 @@ pub fn with_film(film: &Film) -> serde_json::Result<String> {
     Ok(LIVE.replacen(PLACE, &PLACE.replace("null", &json), 1))
 }
 
+/// Whether a file that begins so is the page, with or without a film, of this version or another.
+pub fn is_page(begins: &str) -> bool {
+    begins.starts_with("<!doctype html>\n") && begins.contains("<title>Watermaster</title>")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,6 +56,12 @@ mod tests {
                 assert!(is_own, "{directive}");
             }
         }
+    }
+
+    #[test]
+    fn the_page_is_known_by_its_beginning() {
+        assert!(is_page(LIVE) && LIVE.find("</title>").is_some_and(|at| at < 4000));
+        assert!(!is_page("<!doctype html>\n<title>Mine</title>"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use control::harmless;
+use hyper::StatusCode;
 use serde_json::{Value, json};
 use units::Span;
 use wire::client::ClientError;
@@ -173,9 +174,12 @@ impl Explain {
         let flows = name.rmatch_indices('/').map(|(at, _)| vec![&name[..at], &name[at + 1..]]);
         let readings =
             flows.chain([vec![name]]).filter(|parts| parts.iter().all(|part| !part.is_empty()));
+        let readings: Vec<_> = readings.collect();
+        if readings.is_empty() {
+            return Err(misused());
+        }
         block_on(async {
             let mut client = self.target.connect().await?;
-            let mut last = misused();
             for parts in readings {
                 let names = parts.into_iter().map(plain);
                 let parts: Vec<String> =
@@ -184,12 +188,25 @@ impl Explain {
                 let path = format!("/v1/explain/{}", parts.join("/"));
                 match answer(client.get(&path)).await? {
                     Ok(found) => return serde_json::from_slice(&found).map_err(Failure::failed),
-                    Err(error @ ClientError::Refused { .. }) => last = failed(error),
+                    Err(ClientError::Refused { status: StatusCode::NOT_FOUND, .. }) => {}
                     Err(error) => return Err(failed(error)),
                 }
             }
-            Err(last)
+            Err(Failure::failed(unknown(application, name)))
         })
+    }
+}
+
+/// That there is neither such a flow of an application, where the name can be one's, nor such a job.
+fn unknown(application: &str, name: &str) -> String {
+    let ended = "is not known, or has ended";
+    let jobs = format!("`watermaster explain {application}` shows its jobs");
+    match name.rsplit_once('/') {
+        Some((job, flow)) if !job.is_empty() && !flow.is_empty() => format!(
+            "flow: \"{flow}\" of job \"{job}\" {ended}, nor is there a job \"{name}\" of {application}; {jobs}, and \
+             `watermaster explain {application}/{job}` the flows of one"
+        ),
+        _ => format!("job: \"{name}\" of {application} {ended}; {jobs}"),
     }
 }
 

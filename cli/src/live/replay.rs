@@ -1,9 +1,9 @@
 //! `watermaster replay`: a recording once more.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use control::record::{Content, Record};
+use control::record::{Content, MAGIC, Record};
 use control::{Input, Output};
 use controller::replay::Replayed;
 use model::PortWatch;
@@ -19,6 +19,7 @@ use crate::failure::{Failure, note, print};
 use crate::input::quoted;
 use crate::live::page::recording::Camera;
 use crate::live::page::serve;
+use crate::overwrite;
 
 /// Put a recording into the controller's machine again
 ///
@@ -43,6 +44,10 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
 
+    /// Write the page over a file that is there and is no page; never over a recording
+    #[arg(long, requires = "page")]
+    force: bool,
+
     /// Serve the page on 127.0.0.1 and open it in the browser, until it is interrupted
     #[arg(long)]
     open: bool,
@@ -55,6 +60,7 @@ pub(crate) struct Replay {
 impl Replay {
     pub(crate) fn execute(self) -> Result<(), Failure> {
         let shown = self.open || self.serve;
+        self.page.as_deref().map_or(Ok(()), |page| self.may_write(page))?;
         let mut camera = (shown || self.page.is_some()).then(Camera::default);
         let quiet = self.quiet || shown;
         let mut written = Ok(());
@@ -97,6 +103,25 @@ impl Replay {
             }
             None => verdict,
         }
+    }
+
+    /// Refuses a file that holds something else than a page.
+    fn may_write(&self, page: &Path) -> Result<(), Failure> {
+        overwrite::spare("--page", page, [&*self.file])?;
+        let Some(begins) = overwrite::begins(page) else { return Ok(()) };
+        let shown = page.display();
+        // Its last octet is the version.
+        if begins.starts_with(&MAGIC[..MAGIC.len() - 1]) {
+            return Err(Failure::misused(format_args!(
+                "--page {shown}: is a recording; name another file"
+            )));
+        }
+        if self.force || ::page::is_page(&String::from_utf8_lossy(&begins)) {
+            return Ok(());
+        }
+        Err(Failure::misused(format_args!(
+            "--page {shown}: is there already, and is no page; name another file, or add --force to write over it"
+        )))
     }
 
     fn film(&self, camera: Camera, epoch: u64) -> Result<String, Failure> {

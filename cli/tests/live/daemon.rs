@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use hyper::{Method, StatusCode};
-use protocol::agent::{Capability, Commands, Host, Report};
+use protocol::agent::{Capability, Commands, Host, Report, Said};
 use rustls::ClientConfig;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -275,6 +275,18 @@ impl Agent {
         // The controller may have gone after its last word.
         let _ = self.writer.write_all(&line).await;
         Some(commands)
+    }
+
+    /// Why the controller closes the connection; `None`: it doesn't say.
+    pub async fn last_word(&mut self) -> Option<String> {
+        let word = async {
+            loop {
+                if let Some(Said::Closing(why)) = self.lines.next::<Said>().await.ok()?? {
+                    return Some(why);
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, word).await.expect("the connection stays")
     }
 
     /// The next commands; `None`: the controller closed the connection.

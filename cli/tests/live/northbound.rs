@@ -99,6 +99,14 @@ async fn a_declared_flow_is_a_command_to_its_agent_and_has_an_explanation() {
     run(&["order", "block", "b"]);
     let (code, said) = run(&["explain", "b", "--json"]);
     assert!(code == Some(0) && said.contains("\"type\": \"block\""), "{said}");
+    for (what, begins) in [
+        ("a/j/x", "error: flow: \"x\" of job \"j\" is not known"),
+        ("a/x", "error: job: \"x\" of a is"),
+    ] {
+        let (code, said) = run(&["explain", what]);
+        assert!(code == Some(1) && said.starts_with(begins), "{said}");
+        assert!(said.contains("`watermaster explain a` shows its jobs"), "{said}");
+    }
 }
 
 /// Names of jobs and flows are the application's; all of them can be asked for.

@@ -22,6 +22,41 @@ fn declared(flow: u64) -> serde_json::Value {
         { "source": format!("10.0.0.1:{}", 4000 + flow), "destination": "10.0.0.2:80" } })
 }
 
+#[test]
+fn a_page_is_written_over_no_recording_and_nothing_that_is_no_page() {
+    let mut daemon = Daemon::start(&recorder());
+    daemon.signal("-TERM");
+    assert!(daemon.wait().success());
+    let file = daemon.path("records/epoch-000001.000.record");
+    let before = std::fs::read(&file).unwrap();
+    let filmed = |to: &Path, more: &[&str]| {
+        let words = ["replay", file.to_str().unwrap(), "--page", to.to_str().unwrap()];
+        let done = daemon.command(&[&words[..], more].concat());
+        (done.status.code(), String::from_utf8(done.stderr).unwrap())
+    };
+    let (copy, link) = (daemon.path("copy"), daemon.path("page.html"));
+    std::fs::copy(&file, &copy).unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for to in [&file, &link, &copy] {
+        for more in [&["-q"][..], &["-q", "--force"]] {
+            let (code, said) = filmed(to, more);
+            assert!(code == Some(2) && said.contains("name another"), "{code:?}: {said}");
+            assert_eq!(std::fs::read(to).unwrap(), before);
+        }
+    }
+    let notes = daemon.path("notes.html");
+    std::fs::write(&notes, "<!doctype html>\nmine").unwrap();
+    let (code, said) = filmed(&notes, &["-q"]);
+    assert!(code == Some(2) && said.contains("add --force"), "{code:?}: {said}");
+    assert_eq!(std::fs::read(&notes).unwrap(), b"<!doctype html>\nmine");
+    // A recording of nothing is compared with nothing: 1.
+    for more in [&["-q", "--force"][..], &["-q"]] {
+        let (code, said) = filmed(&notes, more);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(std::fs::read_to_string(&notes).unwrap().contains("<title>Watermaster</title>"));
+    }
+}
+
 #[tokio::test]
 async fn a_replay_decides_what_was_decided_then() {
     let mut daemon = Daemon::start(&recorder());

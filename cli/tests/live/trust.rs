@@ -4,7 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use hyper::{Method, StatusCode};
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, StatusCode};
 use protocol::agent::Command as Told;
 use serde_json::{Value, json};
 use units::{Rate, Span};
@@ -243,6 +244,71 @@ async fn what_may_not_be_is_in_the_log() {
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert_eq!(get(&mut a, "/v1/applications/a/jobs").await, json!([]));
     assert_eq!(daemon.said().filter(|line| line["asked"].is_string()).count(), 0);
+}
+
+/// Without TLS whoever is on the machine comes by the network, and nobody is told apart.
+#[tokio::test]
+async fn without_tls_orders_take_the_socket() {
+    let recorder = "[recorder]\ndirectory = \"records\"\n";
+    let mut daemon = Daemon::start(&config(&format!("{SMSF}{recorder}")));
+    let mut client = Client::connect(&Address::Tcp(daemon.http.clone()), None).await.unwrap();
+    let freeze = json!({ "type": "freeze" }).to_string().into_bytes();
+    let pin = "/v1/recordings/epoch-000001/pin";
+    for (method, path, body) in [
+        (Method::POST, "/v1/orders", freeze.clone()),
+        (Method::PUT, pin, Vec::new()),
+        (Method::DELETE, pin, Vec::new()),
+    ] {
+        let (status, said) = client.ask(method, path, body).await.unwrap();
+        let said = String::from_utf8(said.to_vec()).unwrap();
+        assert_eq!(status, StatusCode::FORBIDDEN, "{path}: {said}");
+        assert!(said.contains("Unix socket") && said.contains("[tls]"), "{said}");
+    }
+    let line = daemon.hears("refused: it may not");
+    assert_eq!((&line["by"], &line["asked"]), (&json!("somebody without TLS"), &json!("an order")));
+    assert_eq!(get(&mut client, "/v1/orders").await["standing"], json!([]));
+    let ordered = daemon.client().await.ask(Method::POST, "/v1/orders", freeze).await.unwrap();
+    assert_eq!(ordered.0, StatusCode::OK, "{ordered:?}");
+}
+
+/// A browser is on its user's machine, and may have the user's certificate.
+#[tokio::test]
+async fn what_another_site_has_a_browser_ask_is_refused() {
+    let said_so = |name: &'static str, value: &'static str| {
+        HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_static(value))])
+    };
+    let daemon = start();
+    let (address, shown) =
+        (Address::Tls(daemon.http.clone()), shows(&daemon.path("certs"), "operator-me"));
+    let mut operator = Client::connect(&address, Some(&shown)).await.unwrap();
+    let freeze = json!({ "type": "freeze" }).to_string().into_bytes();
+    for (method, path, body) in
+        [(Method::POST, "/v1/orders", freeze), (Method::GET, "/v1/status", Vec::new())]
+    {
+        for headers in
+            [said_so("sec-fetch-site", "cross-site"), said_so("origin", "https://evil.example")]
+        {
+            let asked = operator.ask_with(method.clone(), path, headers, body.clone()).await;
+            let (status, said) = asked.unwrap();
+            let said = String::from_utf8(said.to_vec()).unwrap();
+            assert_eq!(status, StatusCode::FORBIDDEN, "{path}: {said}");
+            assert!(said.contains("another site's"), "{said}");
+        }
+    }
+    assert_eq!(get(&mut operator, "/v1/orders").await["standing"], json!([]));
+    let typed = said_so("sec-fetch-site", "none");
+    let asked = operator.ask_with(Method::GET, "/v1/status", typed, Vec::new()).await;
+    assert_eq!(asked.unwrap().0, StatusCode::OK);
+    // Without TLS a site needs no certificate, and may have its own name lead here.
+    let daemon = Daemon::start(&config(SMSF));
+    let mut client = Client::connect(&Address::Tcp(daemon.http.clone()), None).await.unwrap();
+    let start = || json!({ "type": "job_start", "job": "j" }).to_string().into_bytes();
+    let path = "/v1/applications/a/declarations";
+    let rebound = said_so("host", "evil.example:7443");
+    let (status, said) = client.ask_with(Method::POST, path, rebound, start()).await.unwrap();
+    assert_eq!(status, StatusCode::FORBIDDEN, "{said:?}");
+    let (status, said) = client.ask(Method::POST, path, start()).await.unwrap();
+    assert_eq!(status, StatusCode::OK, "{said:?}");
 }
 
 /// Of those that it shares a link with a tenant learns how many they are, and no more.

@@ -286,11 +286,18 @@ impl Agents {
                 && !former.left
                 && former.until > cx.now
             {
-                let reason = format!(
-                    "agent {} was lost, and what it holds at {name} may stand until its lease ends; wait, or start \
-                     that one again, with its pins",
-                    former.identity
-                );
+                let lost = &former.identity;
+                let reason = if *lost == agent.identity {
+                    format!(
+                        "agent {lost} is back without the pins that it had, and what they hold at {name} may stand \
+                         until its lease ends; wait, or start it with them"
+                    )
+                } else {
+                    format!(
+                        "agent {lost} was lost, and what it holds at {name} may stand until its lease ends; wait, or \
+                         start that one again, with its pins"
+                    )
+                };
                 return Err(Refusal { field: "hosts", reason, busy: true });
             }
             // That of loopback is every machine's, unless the configuration says whose it is: all is on one then.
@@ -782,7 +789,8 @@ mod tests {
         };
         let sequence = send(&mut agents, [1, 2]);
         for left in [true, false] {
-            agents.failed(&cx, CHANNEL, (4, sequence), &command, "no");
+            let failed = agents.failed(&cx, CHANNEL, (4, sequence), &command, "no");
+            assert_eq!(failed, Ok(true));
             assert_eq!(awaits(&agents, sequence), left);
         }
         let sequence = send(&mut agents, [3, 4]);

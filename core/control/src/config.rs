@@ -291,8 +291,8 @@ const UNSEEN: [RangeInclusive<char>; 18] = [
 ];
 
 impl Limits {
-    /// Why a text can't be a name: it is empty or too long, or would write elsewhere on the terminal of who
-    /// reads it.
+    /// Why a text can't be a name: it is empty or too long, nobody could see it, or it would write elsewhere on the
+    /// terminal of who reads it.
     pub(crate) fn wrong_name(&self, name: &str) -> Option<String> {
         let most = self.name_bytes;
         if name.is_empty() {
@@ -301,6 +301,9 @@ impl Limits {
         if name.len() > most {
             let length = name.len();
             return Some(format!("has {length} bytes; write at most {most}, or raise limits.name"));
+        }
+        if name.trim().is_empty() {
+            return Some("is nothing but blanks; write what can be seen".into());
         }
         name.contains(is_control)
             .then(|| "has control or invisible characters; leave them out".into())

@@ -28,9 +28,13 @@ struct Failure {
 #[derive(Default)]
 pub(crate) struct Failures {
     things: BTreeMap<Thing, Failure>,
-    /// The last number that each thing was sent with and that is not confirmed; of rates and priorities
-    /// the grants tell what is meant.
-    latest: BTreeMap<Thing, u64>,
+    /// What was sent last of each thing and is not confirmed, and its number; of samples and counters, which may fail
+    /// after that, too, always. Not of rates and priorities: their grants tell what is meant.
+    latest: BTreeMap<Thing, (u64, Command)>,
+    /// The last number that each rate and priority was sent with and that is not confirmed.
+    granted: BTreeMap<Thing, u64>,
+    /// The number of the last commands of whose rates and priorities that is not kept.
+    forgotten: u64,
     /// The number of the last commands of which more failed than are kept.
     pub(crate) dropped: u64,
 }
@@ -44,30 +48,61 @@ impl Failures {
     /// A command is sent with this number.
     pub(crate) fn sent(&mut self, command: &Command, sequence: u64) {
         let is_granted = granted(command).is_some();
-        if self.things.is_empty() && is_granted {
-            return;
-        }
         let thing = Thing::of(command);
         if let Some(failure) = self.things.get_mut(&thing) {
             failure.retried = Some(sequence);
         }
-        if !is_granted {
-            self.latest.insert(thing, sequence);
+        if is_granted {
+            self.granted.insert(thing, sequence);
+        } else {
+            self.latest.insert(thing, (sequence, command.clone()));
+        }
+    }
+
+    /// Keeps the numbers of no more than `most` rates and priorities, of which the last were sent with this one.
+    pub(crate) fn bound(&mut self, most: usize, sequence: u64) {
+        if self.granted.len() > most {
+            self.granted.clear();
+            self.forgotten = sequence;
+        }
+    }
+
+    /// Whether a command for the same thing was sent with this number or a later one, and may fail.
+    pub(crate) fn awaits(&self, command: &Command, sequence: u64) -> bool {
+        let thing = Thing::of(command);
+        let sent = self.latest.get(&thing).map(|(number, _)| *number);
+        match thing {
+            Thing::Rate(_) | Thing::Priority(_) => {
+                let sent = self.granted.get(&thing).copied();
+                sent.max(Some(self.forgotten)) >= Some(sequence)
+            }
+            Thing::Window(..) | Thing::Gap(..) | Thing::Watch(..) | Thing::Processes => {
+                sent >= Some(sequence)
+            }
+            Thing::Samples | Thing::Counters => sent.is_some(),
         }
     }
 
     /// A command of this number failed. Beyond `most`, failures are not kept.
     pub(crate) fn failed(&mut self, command: &Command, sequence: u64, reason: &str, most: usize) {
         let thing = Thing::of(command);
+        let can_stand = command.connection().is_none_or(|of| of.limitable().is_ok());
+        if command.ends() && !can_stand {
+            self.things.remove(&thing);
+            return;
+        }
         if self.things.len() >= most && !self.things.contains_key(&thing) {
             self.dropped = self.dropped.max(sequence);
             return;
         }
         let before = self.things.get(&thing).and_then(|failure| failure.retried);
-        let latest = before.max(self.latest.get(&thing).copied());
-        let retried = latest.filter(|later| *later > sequence);
+        let last = self.latest.get(&thing);
+        let number = last.map(|(number, _)| *number).max(self.granted.get(&thing).copied());
+        let retried = before.max(number).filter(|later| *later > sequence);
         let reason = reason.chars().take(REASON).collect();
-        let command = command.clone();
+        // What is tried again is what was sent, whatever is said to have failed.
+        let own = last.filter(|(number, _)| *number <= sequence).map(|(_, own)| own);
+        let command = own.unwrap_or(command).clone();
         self.things.insert(thing, Failure { command, sequence, reason, retried });
     }
 
@@ -79,7 +114,9 @@ impl Failures {
     /// Commands up to this number were carried out, but for those that failed.
     pub(crate) fn applied(&mut self, sequence: u64) {
         self.things.retain(|_, failure| failure.retried.is_none_or(|number| number > sequence));
-        self.latest.retain(|_, number| *number > sequence);
+        let goes_on = |thing: &Thing| matches!(thing, Thing::Samples | Thing::Counters);
+        self.latest.retain(|thing, (number, _)| *number > sequence || goes_on(thing));
+        self.granted.retain(|_, number| *number > sequence);
     }
 
     /// Whether the command of this number for a thing succeeded: then what failed of it before is over. Of commands with
@@ -161,8 +198,12 @@ impl Failures {
         self.things.get(&Thing::Rate(*connection)).is_some_and(|failure| failure.command.ends())
     }
 
-    /// A sentence about the first of each kind. `stands` says what stands of a thing, in words.
-    pub(crate) fn summaries(&self, stands: impl Fn(&Thing) -> Option<String>) -> Vec<String> {
+    /// A sentence about the first of each kind. `stands` says what stands of a thing, in words, and whether it is what a
+    /// command asks for.
+    pub(crate) fn summaries(
+        &self,
+        stands: impl Fn(&Thing, &Command) -> Option<(String, bool)>,
+    ) -> Vec<String> {
         let mut all: Vec<(&Thing, &Failure, usize)> = Vec::new();
         for (thing, failure) in &self.things {
             // Those of a kind follow each other.
@@ -177,12 +218,16 @@ impl Failures {
             if let Thing::Samples | Thing::Counters = thing {
                 return format!("{name} can't be had, and are tried again: {reason}");
             }
-            match stands(thing) {
-                Some(stands) if failure.command.ends() => format!(
+            match stands(thing, &failure.command) {
+                Some((stands, true)) => format!(
+                    "{name} stands as it shall ({stands}), but to say so again failed and is tried again: \
+                     {reason}{more}"
+                ),
+                Some((stands, false)) if failure.command.ends() => format!(
                     "{name} still stands ({stands}), and is renewed with the lease; its end failed and is tried \
                      again: {reason}{more}"
                 ),
-                Some(stands) => {
+                Some((stands, false)) => {
                     format!("{name} is not enforced ({stands} of before stands): {reason}{more}")
                 }
                 None if failure.command.ends() => {
@@ -197,7 +242,7 @@ impl Failures {
 
 #[cfg(test)]
 mod tests {
-    use units::Rate;
+    use units::{Rate, Span};
 
     use super::*;
 
@@ -284,6 +329,41 @@ mod tests {
             failures.sent(&Command::Watch { node, interface, watch: None }, number);
         }
         failures.applied(2);
-        assert_eq!(failures.latest.values().copied().collect::<Vec<_>>(), [3]);
+        let numbers = failures.latest.values().map(|(number, _)| *number);
+        assert_eq!(numbers.collect::<Vec<_>>(), [3]);
+    }
+
+    /// What an agent says to have failed is not what is sent again.
+    #[test]
+    fn what_is_tried_again_is_what_was_sent() {
+        let count = |nanos| Command::Count { every_ns: Span::from_nanos(nanos) };
+        let mut failures = Failures::default();
+        assert!(!failures.awaits(&count(7), 1), "nobody asked for it");
+        failures.sent(&count(7), 1);
+        failures.applied(1);
+        assert!(failures.awaits(&count(5), 3), "it may fail at any time");
+        failures.failed(&count(5), 3, "no", 10);
+        assert_eq!(failures.to_retry(10), [count(7)]);
+    }
+
+    /// Of those of which is not known which they were, any may have been sent.
+    #[test]
+    fn rates_that_were_sent_are_known_or_believed() {
+        let pace = |port: u16| {
+            let (source, destination) = (([10, 0, 0, 1], port).into(), ([10, 0, 0, 2], 80).into());
+            Command::Pace { connection: Connection { source, destination }, rate_bps: None }
+        };
+        let mut failures = Failures::default();
+        (1..=3).for_each(|port| failures.sent(&pace(port), port.into()));
+        let awaited = |failures: &Failures, sequence| {
+            [1, 2, 3, 4].map(|port| failures.awaits(&pace(port), sequence))
+        };
+        assert_eq!(awaited(&failures, 2), [false, true, true, false]);
+        failures.applied(2);
+        assert_eq!(awaited(&failures, 3), [false, false, true, false]);
+        failures.bound(0, 3);
+        failures.sent(&pace(4), 4);
+        assert_eq!(awaited(&failures, 3), [true; 4]);
+        assert_eq!(awaited(&failures, 4), [false, false, false, true]);
     }
 }

@@ -236,6 +236,11 @@ impl Held {
         self.stands.len()
     }
 
+    /// Whether exactly what a command asks for stands.
+    pub(crate) fn has(&self, command: &Command) -> bool {
+        self.stands.get(&Thing::of(command)) == Some(command)
+    }
+
     /// What stands of a thing, in words.
     pub(crate) fn in_words(&self, thing: &Thing) -> Option<String> {
         match self.stands.get(thing)? {

@@ -82,7 +82,7 @@ impl FromStr for Bytes {
 
     /// Reads a number and its unit, such as `512 KB` (decimal) or `50 MiB` (binary).
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        parse::quantity(text, "amount of data", UNITS).map(Self)
+        parse::quantity(text, "an amount of data", UNITS).map(Self)
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) type Units = &'static [(&'static str, u64)];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseUnitError {
     text: String,
+    /// What it should be, with its article.
     what: &'static str,
     units: Units,
     fault: Fault,
@@ -19,6 +20,7 @@ pub struct ParseUnitError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     NoNumber,
+    Negative,
     NoUnit,
     WrongUnit,
     TooLarge,
@@ -29,10 +31,11 @@ impl fmt::Display for ParseUnitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { text, what, units, fault } = self;
         match fault {
-            Fault::NoNumber => write!(f, "\"{text}\" is not a {what}: it has no number")?,
-            Fault::NoUnit => write!(f, "\"{text}\" is not a {what}: it has no unit")?,
-            Fault::WrongUnit => write!(f, "\"{text}\" is not a {what}: its unit is unknown")?,
-            Fault::TooLarge => write!(f, "\"{text}\" is larger than a {what} can be")?,
+            Fault::NoNumber => write!(f, "\"{text}\" is not {what}: it has no number")?,
+            Fault::Negative => write!(f, "\"{text}\" is not {what}: it is below zero")?,
+            Fault::NoUnit => write!(f, "\"{text}\" is not {what}: it has no unit")?,
+            Fault::WrongUnit => write!(f, "\"{text}\" is not {what}: its unit is unknown")?,
+            Fault::TooLarge => write!(f, "\"{text}\" is larger than {what} can be")?,
             Fault::NotWhole => {
                 return write!(
                     f,
@@ -66,7 +69,9 @@ pub(crate) fn quantity(
     let unit = unit.trim_start();
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if !whole.contains(|c: char| c.is_ascii_digit()) || fraction.contains('.') {
-        return Err(fail(Fault::NoNumber));
+        let below = trimmed.strip_prefix('-').map(str::trim_start);
+        let is_below = below.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        return Err(fail(if is_below { Fault::Negative } else { Fault::NoNumber }));
     }
     if unit.is_empty() {
         return Err(fail(Fault::NoUnit));

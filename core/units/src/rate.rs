@@ -108,7 +108,7 @@ impl FromStr for Rate {
 
     /// Reads a number and its unit, such as `100 Mbit/s`.
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        parse::quantity(text, "rate", UNITS).map(Self)
+        parse::quantity(text, "a rate", UNITS).map(Self)
     }
 }
 

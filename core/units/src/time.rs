@@ -157,7 +157,7 @@ impl FromStr for Span {
 
     /// Reads a number and its unit, such as `33 us` or `1.5s`; a bare number is refused.
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        parse::quantity(text, "time span", SPAN_UNITS).map(Self)
+        parse::quantity(text, "a time span", SPAN_UNITS).map(Self)
     }
 }
 

@@ -24,7 +24,10 @@ fn an_error_names_the_remedy() {
     assert!(error("fast").contains("no number"));
     assert!(error("1.5 bit/s").contains("not a whole number of bit/s"));
     assert!(error("99999999999999999999 bit/s").contains("larger than"));
-    assert!(error("-1 bit/s").contains("no number"));
+    assert!(error("-1 bit/s").contains("is not a rate: it is below zero; write"));
+    assert!(error("- bit/s").contains("no number"));
+    let data = "1".parse::<Bytes>().unwrap_err().to_string();
+    assert!(data.contains("is not an amount of data: it has no unit"), "{data}");
     assert!(error(&"x".repeat(10_000)).len() < 200);
 }
 

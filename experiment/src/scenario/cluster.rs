@@ -1,7 +1,7 @@
 //! `[workload.cluster]`: containers in which the tasks of shuffle jobs run.
 
 use document::DocumentError;
-use document::fields::{Fields, Value, between};
+use document::fields::{Fields, Site, Value, between};
 use units::{Rate, Span};
 use workload::Cluster;
 
@@ -12,7 +12,7 @@ const MOST: u32 = 65_536;
 pub(super) fn read(
     value: &Value<'_>,
     hosts: usize,
-    sites: &mut Vec<(&'static str, String)>,
+    sites: &mut Vec<Site>,
 ) -> Result<Cluster, DocumentError> {
     let mut fields = value.fields()?;
     let containers = containers(&fields.need("containers", "[6, 6, 3]")?)?;

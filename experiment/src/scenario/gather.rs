@@ -1,7 +1,7 @@
 //! `[workload]` with `kind = "gather"`: fan-out requests.
 
 use document::DocumentError;
-use document::fields::{Fields, Value, between};
+use document::fields::{Fields, Site, Value, between};
 use document::topology::{self, named};
 use model::{NodeId, NodeKind, Topology};
 use units::{Bytes, Rate, Span};
@@ -21,7 +21,7 @@ pub(super) fn read(
     fields: &mut Fields<'_>,
     topology: &Topology,
     hosts: &[NodeId],
-    sites: &mut Vec<(&'static str, String)>,
+    sites: &mut Vec<Site>,
 ) -> Read<Gather> {
     let names = topology::names(topology, |kind| kind == NodeKind::Host);
     let first = fields.optional("front", |v| named(v, "host", &names))?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use document::DocumentError;
-use document::fields::{Fields, Value, between, unknown};
+use document::fields::{Fields, Site, Value, between, unknown};
 use document::topology::{Names, named};
 use model::NodeId;
 use units::{Bytes, Span};
@@ -50,7 +50,7 @@ pub(super) fn read(
     fields: &mut Fields<'_>,
     hosts: &Names<'_>,
     folder: &Path,
-    sites: &mut Vec<(&'static str, String)>,
+    sites: &mut Vec<Site>,
 ) -> Read<Recipe> {
     let stream = Stream {
         operators: Vec::new(),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use document::fields::{Fields, Value, between};
+use document::fields::{Fields, Site, Value, between};
 use document::topology::{self, Names, named};
 use document::{DocumentError, Setting};
 use engine::{Application, Jobs, Several, Streams, World};
@@ -13,8 +13,8 @@ use units::{Bytes, Rate, Span};
 use workload::coflow::{self, Coflows};
 use workload::stream::{Stream, StreamRun};
 use workload::{
-    Cdf, Cluster, Datagrams, Draft, Error, Floors, Gather, Incast, ParameterError, Pattern,
-    Poisson, Reduces, Running, Sample, Shuffle, SizeDistribution, Tasks, all_to_all, load,
+    Cdf, Cluster, Datagrams, Draft, Error, Floors, Gather, Incast, MOST_JOBS, ParameterError,
+    Pattern, Poisson, Reduces, Running, Sample, Shuffle, SizeDistribution, Tasks, all_to_all, load,
     permutation, swim,
 };
 
@@ -45,7 +45,7 @@ struct Part {
     /// Stretch arrivals until the busiest link carries this load.
     load: Option<f64>,
     /// Where each parameter was written, for errors found only when jobs are made.
-    sites: Vec<(&'static str, String)>,
+    sites: Vec<Site>,
 }
 
 #[derive(Clone, Debug)]
@@ -346,9 +346,16 @@ impl Part {
         self.make(network, seed).map_err(|error| match error {
             Error::Trace(error) => DocumentError::whole(error),
             Error::Parameter(ParameterError { parameter, message }) => {
-                let site = self.sites.iter().find(|(name, _)| *name == parameter);
-                let site = site.or(self.sites.first()).map_or("", |(_, site)| site);
-                DocumentError::new(site, parameter, message)
+                let of = |site: &&Site| site.key == parameter;
+                let given = self.sites.iter().filter(of).find(|site| site.is_given);
+                match (given.or(self.sites.iter().find(of)), self.sites.first()) {
+                    (Some(Site { path, at, .. }), _) => DocumentError::new(at, path, message),
+                    // It follows from others, as the number of hosts does.
+                    (None, Some(Site { path, at, .. })) => {
+                        DocumentError::new(at, path, format_args!("{parameter}: {message}"))
+                    }
+                    (None, None) => DocumentError::new("", parameter, message),
+                }
             }
         })
     }
@@ -515,7 +522,7 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
 fn read_part(value: &Value<'_>, context: &Context<'_>, is_named: bool) -> Read<Part> {
     let names = topology::names(context.topology, |kind| kind == NodeKind::Host);
     let hosts: Vec<NodeId> = context.topology.hosts().collect();
-    let mut sites = vec![("", value.site())];
+    let mut sites = vec![value.site()];
     let mut fields = value.fields()?;
     let application = if is_named {
         Some(fields.need("application", "\"sort\"")?.label()?)
@@ -572,7 +579,7 @@ fn shuffle(
     hosts: usize,
     needs_gap: bool,
     context: &Context<'_>,
-    sites: &mut Vec<(&'static str, String)>,
+    sites: &mut Vec<Site>,
 ) -> Read<Recipe> {
     let nodes = u32::try_from(hosts).unwrap_or(u32::MAX);
     let mut tasks = Tasks::for_nodes(nodes);
@@ -587,10 +594,13 @@ fn shuffle(
         };
         sites.append(&mut fields.sites());
         fields.done()?;
+    } else {
+        let keys = ["block", "most_maps", "most_reduces", "reduces", "skew", "map_spread"];
+        sites.append(&mut fields.sites_below("tasks", &keys));
     }
     let jobs = fields.need("jobs", "100")?;
     let generated = Shuffle {
-        jobs: count(&jobs)?,
+        jobs: many(&jobs)?,
         mean_bytes: bytes(&fields.need("mean_bytes", "\"100 MB\"")?)?,
         spread: fields.or("spread", 5.0, |v| v.number(1.0..=1e6))?,
         mean_gap: match fields.get("mean_gap") {
@@ -608,7 +618,7 @@ fn shuffle(
     let file = trace.optional("file", |v| file(v, context.folder))?;
     let sample = Sample {
         trace_nodes: trace.or("trace_nodes", 600, count)?,
-        jobs: trace.or("jobs", generated.jobs, count)?,
+        jobs: trace.or("jobs", generated.jobs, many)?,
         sample: trace.or("sample", 0, |v| v.integer(0..=u32::MAX))?,
         all: trace.or("jobs_that", false, |v| v.choice(&[("shuffle", false), ("all", true)]))?,
         floors: trace.or("floors", Floors::NONE, |v| {
@@ -721,6 +731,11 @@ fn incast(fields: &mut Fields<'_>, names: &Names<'_>, ends: bool) -> Read<Recipe
         })?,
         ..once
     }))
+}
+
+/// How many jobs there are.
+fn many(value: &Value<'_>) -> Read<u32> {
+    value.integer(1..=MOST_JOBS)
 }
 
 fn positive(value: &Value<'_>) -> Read<f64> {

@@ -888,3 +888,31 @@ fn lists_of_hosts_make_flows_between_each_two() {
     let same = same.replace("from = [\"h0\", \"h1\", \"h2\"]", "from = [\"h0\"]");
     assert!(refusal(&same, &[]).contains("is where the flow comes from"));
 }
+
+/// What is found only when jobs are made is told like all else: by its place and its whole path.
+#[test]
+fn what_can_not_be_made_names_its_key() {
+    let jobs = "kind = \"jobs\"\n\n[[workload.job]]\nflow = [{ from = \"h0\", to = \"h1\", size = \"1 MB\" }]\n";
+    let shuffle = "kind = \"shuffle\"\njobs = 3\nmean_bytes = \"1 MB\"\nmean_gap = \"1 s\"\n";
+    let given = format!("{shuffle}[workload.tasks]\nmost_maps = 4000000\n");
+    let incast = "kind = \"incast\"\nreceiver = \"h0\"\nsenders = 20000000\nbytes = \"1 kB\"\n";
+    let all = "kind = \"all-to-all\"\nbytes = \"1 kB\"\n";
+    for (workload, hosts, wanted) in [
+        (shuffle, 600, ": workload.tasks.most_maps: "),
+        (&*given, 3, "s.toml:15:13: workload.tasks.most_maps: "),
+        (incast, 3, "s.toml:12:11: workload.senders: "),
+        (all, 5_000, ": workload: hosts: 5000 make "),
+        (all, 1, ": workload: hosts: there are 1; "),
+    ] {
+        let text = GOOD.replace(jobs, workload);
+        let scenario = read(&text, &[&format!("topology.hosts={hosts}")]).unwrap();
+        let network = Network::new(scenario.topology.clone());
+        let error = scenario.workload.prepare(&network, 1).map(drop).unwrap_err().to_string();
+        assert!(error.contains(wanted) && error.starts_with("s.toml:"), "{wanted}: {error}");
+    }
+    let shuffle = GOOD.replace(jobs, shuffle);
+    let most = ": workload.jobs: 4294967295 is out of range; write an integer from 1 to 1000000";
+    assert!(refusal(&shuffle, &["workload.jobs=4294967295"]).ends_with(most));
+    let load = refusal(&shuffle, &["workload.load=1e308"]);
+    assert!(load.contains(": workload.load: 1e308 is out of range"), "{load}");
+}

@@ -104,15 +104,25 @@ fn ends(
     Ok(all)
 }
 
-/// What a controller starts with, and nobody may have meant: a policy without effect, and peers that prove who they are
-/// where nothing says what each may do.
+/// What a controller starts with, and nobody may have meant: a policy without effect, peers that don't prove who they are,
+/// and those that do where nothing says what each may do.
 fn notes(settings: &Settings) -> Vec<String> {
     let control = &settings.control;
     let policy = &control.policy_name;
     let why = policy::find(policy).ok().and_then(policy::Descriptor::why_not_live);
     let mut notes: Vec<String> =
         why.into_iter().map(|why| format!("policy {policy}: {why}")).collect();
-    if settings.tls.is_none() || settings.listen.http.is_none() {
+    let Some(http) = settings.listen.http else { return notes };
+    if settings.tls.is_none() {
+        let whoever = if http.ip().is_loopback() {
+            "whoever is on this machine"
+        } else {
+            "whoever reaches it"
+        };
+        notes.push(format!(
+            "listen.http without a [tls] table: {whoever} may declare for any application, act as any agent and see \
+             everything there; orders and pins take the Unix socket"
+        ));
         return notes;
     }
     if control.tenants.is_empty() {

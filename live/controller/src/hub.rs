@@ -354,7 +354,12 @@ impl Admission {
         }
     }
 
-    /// Who it has proved to be; `None`: it may do everything.
+    /// Whether it came by the Unix socket.
+    pub const fn is_local(&self) -> bool {
+        self.is_local
+    }
+
+    /// Who it has proved to be; `None`: it came by the Unix socket, or without TLS.
     pub fn identity(&self) -> Option<&Identity> {
         self.peer.as_ref().map(|peer| &peer.identity)
     }

@@ -42,6 +42,7 @@ impl ListenError {
                 "name an address of this machine; a link-local one takes the number of its interface: [fe80::1%2]:7443"
             }
             io::ErrorKind::AddrNotAvailable => "name an address of this machine",
+            io::ErrorKind::AlreadyExists => "name another path, or remove what is there",
             _ => "is another controller running there?",
         }
     }
@@ -74,7 +75,11 @@ pub fn unix(path: &Path) -> Result<Listener, ListenError> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(wrong)?;
     }
-    if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+    if let Ok(found) = fs::symlink_metadata(path) {
+        if !found.file_type().is_socket() {
+            let other = "what is there is no socket";
+            return Err(wrong(io::Error::new(io::ErrorKind::AlreadyExists, other)));
+        }
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
             return Err(wrong(io::ErrorKind::AddrInUse.into()));
         }
@@ -212,6 +217,12 @@ mod tests {
         assert!(refused.contains("is another controller running there?"), "{refused}");
         drop(first);
         assert!(unix(&path).is_ok(), "a dead controller's");
+        let other = folder.path().join("other");
+        fs::write(&other, "mine").unwrap();
+        let refused = unix(&other).err().map(|error| error.to_string()).unwrap();
+        let wanted = "what is there is no socket; name another path, or remove what is there";
+        assert!(refused.ends_with(wanted), "{refused}");
+        assert_eq!(fs::read(&other).unwrap(), b"mine");
     }
 
     #[test]

@@ -95,8 +95,8 @@ pub enum Event {
     AgentConnected(ChannelId, String, Outlet),
     /// It reported.
     Reported(ChannelId, Report),
-    /// Its connection ended.
-    AgentGone(ChannelId),
+    /// Its connection ended, and why, which it is told where it still hears.
+    AgentGone(ChannelId, Option<String>),
     /// An application declared something; what can't be read has its place as well.
     Declared(Request),
     /// The last connection of an application ended.
@@ -380,8 +380,11 @@ impl Owner {
                     tracing::debug!(channel = channel.0, %refusal, "report refused");
                 }
             }
-            Event::AgentGone(channel) => {
-                if self.agents.remove(&channel).is_some() {
+            Event::AgentGone(channel, why) => {
+                if let Some(peer) = self.agents.remove(&channel) {
+                    if let Some(why) = why {
+                        take_leave(&peer.outlet, why);
+                    }
                     self.input(now, Input::AgentGone(channel));
                 }
             }
@@ -509,12 +512,8 @@ impl Owner {
                 }
                 Output::CloseAgent(channel, why) => {
                     let peer = self.agents.remove(&channel);
-                    let mut line = Vec::new();
-                    if let Some(peer) = &peer
-                        && lines::append(&agent::Said::Closing(why.to_string()), &mut line).is_ok()
-                    {
-                        // Where it doesn't read, nobody can be told.
-                        peer.outlet.send(line);
+                    if let Some(peer) = &peer {
+                        take_leave(&peer.outlet, why.to_string());
                     }
                     closing("agent", channel, peer, &why);
                 }
@@ -527,6 +526,14 @@ impl Owner {
             self.input(self.clock.now(), input);
         }
         reached_all
+    }
+}
+
+/// Tells an agent why its connection is closed. Where it doesn't read, nobody can be told.
+fn take_leave(outlet: &Outlet, why: String) {
+    let mut line = Vec::new();
+    if lines::append(&agent::Said::Closing(why), &mut line).is_ok() {
+        outlet.send(line);
     }
 }
 
@@ -589,7 +596,7 @@ pub(crate) mod tests {
     /// What is taken into a turn that begins with a report, while another event waits.
     async fn taken(report: Report) -> usize {
         let (tell, mut events) = mpsc::channel(4);
-        tell.send(said("a", Event::AgentGone(ChannelId(1)))).await.unwrap();
+        tell.send(said("a", Event::AgentGone(ChannelId(1), None))).await.unwrap();
         let mut batch = Vec::from([said("b", Event::Reported(ChannelId(0), report))]);
         gather(&mut events, &mut batch).await;
         batch.len()

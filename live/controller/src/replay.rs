@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use control::record::{Configuration, Content, Continuation, Fnv, Record, Records};
+use control::record::{Configuration, Content, Continuation, Fnv, MAGIC, Record, Records};
 use control::{Answers, Change, Config, Configure, Output, Replay};
 use serde::Serialize;
 
@@ -101,10 +101,17 @@ impl Parts {
     /// # Errors
     /// The file can't be read or is no regular file.
     pub fn open(first: &Path) -> Result<Self, String> {
+        let file = open(first)?;
+        if file.metadata().map_err(unreadable)?.len() == 0 {
+            return Err(String::from(
+                "is empty: its controller ended before it recorded anything, or the disk was full; name part 000 of \
+                 another recording",
+            ));
+        }
         Ok(Self {
             first: first.to_owned(),
             part: 0,
-            file: open(first)?,
+            file,
             chunk: vec![0; CHUNK],
             records: Records::default(),
             has_begun: false,
@@ -139,6 +146,9 @@ impl Parts {
             let next = self.path(self.part + 1).filter(|next| next.exists());
             let read = self.file.read(&mut self.chunk).map_err(unreadable)?;
             if read > 0 {
+                if !self.has_begun {
+                    of_this_form(&self.chunk[..read])?;
+                }
                 self.sum.update(&self.chunk[..read]);
                 self.records.push(&self.chunk[..read]);
             } else if let Some(next) = next {
@@ -224,6 +234,18 @@ impl Iterator for Parts {
     }
 }
 
+/// Looks at how a part begins: the last octet of that is the version of the form.
+fn of_this_form(begins: &[u8]) -> Result<(), String> {
+    let [name @ .., own] = MAGIC;
+    match begins.strip_prefix(name) {
+        Some([found, ..]) if found != own => Err(format!(
+            "is of version {found} of the form, and this program reads version {own}; replay it with the program that \
+             recorded it"
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Opens what can be read to its end: no pipe, no device.
 fn open(file: &Path) -> Result<File, String> {
     if !fs::metadata(file).map_err(unreadable)?.is_file() {
@@ -297,6 +319,21 @@ mod tests {
         fs::write(&last, []).unwrap();
         let mut parts = Parts::open(&first).unwrap();
         assert!(parts.by_ref().count() < records.len() && parts.is_truncated());
+    }
+
+    #[test]
+    fn what_is_empty_or_of_another_version_is_told_as_that() {
+        let folder = recorded(7, "");
+        let first = path(&folder, 7, 0);
+        let mut bytes = fs::read(&first).unwrap();
+        bytes[MAGIC.len() - 1] = 3;
+        fs::write(&first, &bytes).unwrap();
+        let (why, own) = (read(&first).unwrap_err(), MAGIC[MAGIC.len() - 1]);
+        let wanted = format!("is of version 3 of the form, and this program reads version {own}; ");
+        assert!(why.starts_with(&wanted), "{why}");
+        fs::write(&first, []).unwrap();
+        let why = read(&first).unwrap_err();
+        assert!(why.starts_with("is empty: ") && why.contains("name part 000"), "{why}");
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub(crate) fn require(
 /// Refuses hosts that are fewer than two, or named twice.
 pub(crate) fn require_hosts(hosts: &[NodeId]) -> Result<(), ParameterError> {
     require(hosts.len() >= 2, "hosts", || {
-        format!("{} given; traffic needs at least 2", hosts.len())
+        format!("there are {}; traffic needs at least 2", hosts.len())
     })?;
     let distinct: BTreeSet<_> = hosts.iter().collect();
     require(distinct.len() == hosts.len(), "hosts", || {

@@ -44,7 +44,7 @@ pub use gather::{Death, Gather, Overload};
 pub use incast::Incast;
 pub use pattern::{all_to_all, permutation};
 pub use poisson::{Flows, Pattern, Poisson};
-pub use sample::{Drafted, Floors, Sample, Sampled};
+pub use sample::{Drafted, Floors, MOST_JOBS, Sample, Sampled};
 pub use shuffle::Shuffle;
 pub use size::SizeDistribution;
 pub use tasks::{Draft, Plan, Reduces, Tasks, apportion};

@@ -14,7 +14,7 @@ use crate::swim::{Entry, Reader};
 use crate::{Draft, Error, Tasks, by_rank};
 
 /// Most jobs in one sample.
-pub(crate) const MOST_JOBS: u32 = 1_000_000;
+pub const MOST_JOBS: u32 = 1_000_000;
 
 /// Least octets of a job, after scaling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -161,6 +161,23 @@ impl Agent {
         cx.now.since(self.sampled_at) > cx.patience()
     }
 
+    /// Whether a connection has the class that it was granted. To say so again may fail.
+    pub(crate) fn holds_class(&self, connection: &Connection) -> bool {
+        let granted = self.grants.get(connection).map(|grant| grant.priority);
+        granted.is_some() && granted == self.held.class(connection)
+    }
+
+    /// Whether a link's windows are capped as they shall be. To say so again may fail.
+    pub(crate) fn holds_window(
+        &self,
+        (node, interface): (&str, &str),
+        link: LinkId,
+        connection: Option<Connection>,
+    ) -> bool {
+        let caps = self.caps_of(link, connection);
+        caps.is_some() && caps == self.held.window(node, interface, connection)
+    }
+
     /// Whether it has confirmed a connection's priority, or that this failed.
     pub(crate) fn answered_class(&self, connection: &Connection) -> bool {
         self.classes.get(connection).is_some_and(|number| self.answered(*number))

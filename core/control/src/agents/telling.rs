@@ -1,6 +1,7 @@
 //! What agents are told, only differences of it, and what they confirm.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -14,7 +15,7 @@ use super::agent::{PER_GRANT, UNCONFIRMED};
 use crate::context::Context;
 use crate::desired::Grant;
 use crate::lease::Lease;
-use crate::message::ChannelId;
+use crate::message::{ChannelId, Refusal};
 use crate::thing::{Thing, goes_on};
 use crate::view::View;
 
@@ -188,8 +189,11 @@ impl Agents {
         }
     }
 
-    /// An agent could not carry out a command; whether it had been told so. What stood before stands,
-    /// but where the commands were complete.
+    /// An agent could not carry out a command; whether it was one of this epoch. What stood before stands,
+    /// but where the commands were complete. What is done again and again may fail long after it was confirmed.
+    ///
+    /// # Errors
+    /// It has confirmed the commands before, or no such command was among them.
     pub(crate) fn failed(
         &mut self,
         cx: &Context,
@@ -197,18 +201,39 @@ impl Agents {
         (epoch, sequence): (u64, u64),
         command: &Command,
         reason: &str,
-    ) -> bool {
+    ) -> Result<bool, Refusal> {
         let Some(agent) = self.agents.get_mut(&channel).filter(|_| epoch == cx.epoch) else {
-            return false;
+            return Ok(false);
         };
-        let least = if goes_on(command) { 1 } else { agent.applied + 1 };
-        if !(least..=agent.sequence).contains(&sequence) {
-            return false;
+        // People read it on terminals.
+        let mut reason = crate::config::harmless(reason);
+        if reason.trim().is_empty() {
+            reason = "it gives no reason".into();
+        }
+        if sequence <= agent.applied && !goes_on(command) {
+            // One of its two words is wrong: whether the rate stands is asked once more.
+            if let Command::Pace { connection, .. } = command
+                && let Some(rate) = agent.grants.get(connection).and_then(|grant| grant.rate)
+            {
+                let granted = Command::Pace { connection: *connection, rate_bps: Some(rate) };
+                self.standing.doubt(connection);
+                agent.failures.failed(&granted, sequence, &reason, cx.limits.flows);
+            }
+            let reason = format!(
+                "{sequence} was confirmed before one of its commands is said to have failed; say what fails first"
+            );
+            return Err(Refusal { field: "sequence", reason, busy: false });
         }
         agent.unanswered -= u64::from(agent.unanswered > 0 && sequence > agent.applied);
         if sequence < agent.completed {
             // All was told anew since.
-            return true;
+            return Ok(true);
+        }
+        // What complete commands end they don't name.
+        let is_end = sequence == agent.completed && command.ends();
+        if !is_end && !agent.failures.awaits(command, sequence) {
+            let reason = "no such command was sent; say of those that were what fails".into();
+            return Err(Refusal { field: "command", reason, busy: false });
         }
         if let Command::Pace { connection, .. } = command {
             self.standing.settle(connection);
@@ -220,10 +245,8 @@ impl Agents {
             }
             agent.held.ended(command);
         }
-        // People read it on terminals.
-        let reason = crate::config::harmless(reason);
         agent.failures.failed(command, sequence, &reason, cx.limits.flows);
-        true
+        Ok(true)
     }
 
     /// The hosts of an agent that must hear everything.
@@ -293,6 +316,7 @@ impl Agents {
         agent.bound_unconfirmed(|connection| self.standing.doubt(&connection));
         let wanted = agent.grants.len() + agent.windows.len() + agent.gaps.len();
         agent.held.bound(UNCONFIRMED + PER_GRANT * wanted);
+        agent.failures.bound(UNCONFIRMED + PER_GRANT * wanted, agent.sequence);
         agent.unanswered += agent.batch.len() as u64;
         Some(Commands {
             epoch: cx.epoch,

@@ -27,7 +27,6 @@ use crate::applications::registry::Job;
 use crate::applications::selector::Selector;
 use crate::config::Enforcement;
 use crate::fabric::discovery::PROBES;
-use crate::failures::Failures;
 use crate::orders::by;
 use crate::status::{
     AgentStatus, ApplicationFlows, ApplicationStatus, Asked, FlowStatus, FormerAgentStatus,
@@ -395,12 +394,11 @@ impl Answers<'_> {
             }
         }
         for (channel, agent) in self.agents.numbered() {
-            let rate = |of: &Connection| {
-                self.agents.standing().rate(of).filter(|_| self.is_held(agent, of))
-            };
-            let failures = agent.failures.summaries(|thing| match thing {
-                Thing::Rate(of) => rate(of).map(|rate| format!("{rate}")),
-                thing => agent.held.in_words(thing),
+            let failures = agent.failures.summaries(|thing, wanted| match thing {
+                Thing::Rate(of) => {
+                    Some((format!("{}", self.held_rate(agent, of)?), self.holds_rate(agent, of)))
+                }
+                thing => Some((agent.held.in_words(thing)?, agent.held.has(wanted))),
             });
             let contradictions = agent.contradictions.iter(self.as_of).cloned();
             let all = failures.into_iter().chain(contradictions);
@@ -604,6 +602,17 @@ impl Answers<'_> {
         self.silence(agent).or_else(|| is_over.then(over))
     }
 
+    /// The rate of a connection that its agent holds.
+    fn held_rate(&self, agent: &Agent, connection: &Connection) -> Option<Rate> {
+        self.agents.standing().rate(connection).filter(|_| self.is_held(agent, connection))
+    }
+
+    /// Whether the rate that its agent holds a connection to is the one that it was told last. To say so again may fail.
+    fn holds_rate(&self, agent: &Agent, connection: &Connection) -> bool {
+        let wanted = agent.grants.get(connection).and_then(|grant| grant.rate);
+        wanted.is_some() && wanted == self.held_rate(agent, connection)
+    }
+
     /// Whether an agent has confirmed the rate of a connection and its lease can still stand.
     fn is_held(&self, agent: &Agent, connection: &Connection) -> bool {
         let left = self.agents.standing().left_until(connection);
@@ -656,13 +665,14 @@ impl Answers<'_> {
         {
             return Some(format!("switch {}: {failure}", self.view.node_name(node)));
         }
-        let failures = self.agents.acting_for(flow.ends.0).map(|(_, agent)| &agent.failures);
-        let of = |f: &Failures, c: &Connection| {
-            let class = || f.priority(c).map(|reason| format!("its class: {reason}"));
-            f.rate(c).map(String::from).or_else(class)
+        let agent = self.agents.acting_for(flow.ends.0).map(|(_, agent)| agent);
+        let of = |agent: &Agent, c: &Connection| {
+            let class = agent.failures.priority(c).filter(|_| !agent.holds_class(c));
+            let rate = agent.failures.rate(c).filter(|_| !self.holds_rate(agent, c));
+            rate.map(String::from).or_else(|| class.map(|reason| format!("its class: {reason}")))
         };
         let mut carriers = self.registry.carriers(&flow.selector);
-        let own = failures.and_then(|failures| carriers.find_map(|carrier| of(failures, &carrier)));
+        let own = agent.and_then(|agent| carriers.find_map(|carrier| of(agent, &carrier)));
         let at_switches = || {
             self.windows(id, flow).find_map(|(_, standing)| match standing {
                 Standing::Failed(reason) => Some(reason),

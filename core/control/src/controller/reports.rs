@@ -19,6 +19,11 @@ use crate::applications::flow::Flow;
 use crate::message::{ChannelId, Closing, Output, Refusal};
 use crate::thing::granted;
 
+/// So much longer than known a link may have carried what is reported.
+const LATE: Span = Span::from_secs(3_600);
+/// No connection is older: ten years.
+const OLDEST: Span = Span::from_secs(315_360_000);
+
 /// What is known of a flow with one report, over all its connections.
 #[derive(Clone, Copy, Default)]
 struct Sum {
@@ -184,7 +189,7 @@ impl Controller {
                     self.check_host(channel, connection)?;
                 }
                 let number = (*epoch, *sequence);
-                if self.agents.failed(&self.context, channel, number, command, reason) {
+                if self.agents.failed(&self.context, channel, number, command, reason)? {
                     self.counters.commands_failed += 1;
                 }
             }
@@ -286,6 +291,30 @@ impl Controller {
             connection.source.ip()
         );
         Err(Refusal { field: "connection.source", reason, busy: false })
+    }
+
+    /// A connection has delivered no more since it was reported last than a link of its sender's carries meanwhile, and
+    /// in the time for which a report may be late or a capacity be declared too low.
+    fn check_amount(&self, connection: &Connection, delivered: Bytes) -> Result<(), Refusal> {
+        let ends = self.view.ends(connection);
+        let Some(access) = ends.and_then(|(src, _)| self.view.access(src)) else { return Ok(()) };
+        let last = ends.and_then(|ends| self.pairs.last(ends, connection));
+        let (span, before) = match last {
+            Some((at, before)) => (self.context.now.since(at) + LATE, before),
+            // Nobody knows since when it has been there.
+            None => (OLDEST, Bytes::ZERO),
+        };
+        if delivered <= before + access.bytes_in(span) {
+            return Ok(());
+        }
+        let field = "connections.delivered_bytes";
+        let reason = format!(
+            "{} of {} is more than a link of {access} carries; look at that host and its agent, or declare the link's \
+             capacity",
+            delivered.get(),
+            connection.source
+        );
+        Err(Refusal { field, reason, busy: false })
     }
 
     /// The first packet of a connection. Connections that nobody declared matter to policies that
@@ -417,7 +446,10 @@ impl Controller {
                 continue;
             }
             let check = self.check_own(channel, &report.connection);
-            if let Err(refusal) = check.and_then(|()| check_pods(&report.processes)) {
+            let amount = |()| self.check_amount(&report.connection, report.delivered_bytes);
+            if let Err(refusal) =
+                check.and_then(amount).and_then(|()| check_pods(&report.processes))
+            {
                 self.agents.note_refused(channel, now, &refusal);
                 refused = Some(refusal);
                 continue;
@@ -484,7 +516,8 @@ impl Controller {
                 continue;
             }
             let check = self.check_own(channel, connection);
-            if let Err(refusal) = check.and_then(|()| check_pods(processes)) {
+            let amount = |()| self.check_amount(connection, *sent_bytes);
+            if let Err(refusal) = check.and_then(amount).and_then(|()| check_pods(processes)) {
                 self.agents.note_refused(channel, now, &refusal);
                 refused = Some(refusal);
                 continue;

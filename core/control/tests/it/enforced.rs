@@ -1,12 +1,14 @@
 //! What `status` and `explain` call enforced is what stands in the kernel.
 
 use crate::in_memory::{Rig, SECOND, Shape, address, connection};
-use protocol::agent::{Command, ConnectionReport, Host, PortCount, Report};
+use protocol::agent::{
+    Command, Commands, ConnectionReport, EndedConnection, Host, PortCount, Report,
+};
 use protocol::application::Declaration;
 use protocol::operator::{Act, Order};
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span};
-use watermaster_control::{Change, ChannelId, FlowExplanation, Input};
+use watermaster_control::{Change, ChannelId, FlowExplanation, Input, Output};
 
 fn fixed(mbps: u64) -> Box<dyn policy::Policy + Send> {
     let parameters = policy::Parameters::default().with("rates", vec![Rate::from_mbps(mbps)]);
@@ -499,14 +501,34 @@ fn nothing_is_confirmed_ahead() {
     reload(&mut rig, "static", fixed(7));
     let ahead = Report::Applied { epoch: 1, sequence: 1_000 };
     assert_eq!(rig.input(Input::Reported(agent, &ahead)).unwrap_err().field, "sequence");
-    assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)), "as it was confirmed");
+    let why = shown(&rig);
+    assert_eq!(why.flow.enforced_bps, Some(Rate::from_mbps(5)), "as it was confirmed");
+    assert_eq!(why.by, "nobody yet: agent h0 has not confirmed it; 5 Mbit/s of before stands");
 }
 
-/// Commands that were never sent, that it has confirmed, or that another controller sent.
+/// Its end failed, and it is wanted again: to say so fails, too, and it is there all the same.
+#[test]
+fn a_rate_that_stands_as_it_is_wanted_is_told_as_standing_whatever_failed() {
+    let (mut rig, agent) = held();
+    rig.agents.get_mut(&agent).unwrap().failing = 1_000;
+    freeze(&mut rig);
+    let thaw = Act { at_s: 2, by: "operator me".into(), order: Order::Thaw {} };
+    rig.input(Input::Ordered { act: &thaw, again: false }).unwrap();
+    let why = shown(&rig);
+    assert_eq!((why.flow.enforced_bps, why.flow.failed), (Some(Rate::from_mbps(5)), None));
+    assert_eq!(why.by, "agent h0, by pacing");
+    let told = problem(&rig).unwrap();
+    assert!(told.contains("stands as it shall (5 Mbit/s)"), "{told}");
+    reload(&mut rig, "static", fixed(7));
+    let why = shown(&rig);
+    assert!(why.by.starts_with("nobody: agent h0 failed: the kernel refuses"), "{}", why.by);
+}
+
+/// Commands that were never sent, or that another controller sent.
 #[test]
 fn nothing_fails_that_an_agent_was_not_asked() {
     let (mut rig, agent) = held();
-    for (epoch, sequence, is_taken) in [(1, 1_000, false), (1, 2, true), (0, 3, true)] {
+    for (epoch, sequence, is_taken) in [(1, 1_000, false), (0, 3, true)] {
         let command = Command::Pace { connection: connection(0, 2, 7), rate_bps: None };
         let failed = Report::Failed { epoch, sequence, command, reason: "no".into() };
         assert_eq!(rig.input(Input::Reported(agent, &failed)).is_ok(), is_taken);
@@ -516,6 +538,119 @@ fn nothing_fails_that_an_agent_was_not_asked() {
     assert_eq!(rig.controller.counters().commands_failed, 0);
     let said = problem(&rig).unwrap();
     assert!(said.contains("sequence: no such commands were sent"), "{said}");
+}
+
+/// What no link can have carried counts for nobody, and the others of the report do.
+#[test]
+fn what_no_link_carries_is_refused() {
+    let (mut rig, agent) = held();
+    let sample = |rig: &mut Rig, delivered: [u64; 2]| {
+        rig.pass(SECOND);
+        let of = |(port, delivered)| ConnectionReport {
+            connection: connection(0, 2, port),
+            delivered_bytes: Bytes::new(delivered),
+            unsent_bytes: Bytes::new(1),
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            processes: Vec::new(),
+        };
+        let connections = [7, 8].into_iter().zip(delivered).map(of).collect();
+        let report = Report::Connections { sampled_ns: rig.now, connections };
+        rig.input(Input::Reported(agent, &report))
+    };
+    let of = |rig: &Rig, flow| rig.why("app", "job", flow).flow;
+    rig.flow("app", "job", 2, connection(0, 2, 8), Some(1_000_000)).unwrap();
+    for delivered in [0, 500_000] {
+        sample(&mut rig, [delivered; 2]).unwrap();
+    }
+    let refused = sample(&mut rig, [1_000_000, u64::MAX]).unwrap_err();
+    assert_eq!(refused.field, "connections.delivered_bytes");
+    let told = problem(&rig).unwrap();
+    assert!(
+        told.contains("is refused: connections.delivered_bytes: 18446744073709551615 of"),
+        "{told}"
+    );
+    let flow = of(&rig, 2);
+    assert_eq!((flow.delivered_bytes.get(), flow.contradicted.is_none()), (500_000, true));
+    assert_eq!(of(&rig, 1).delivered_bytes.get(), 1_000_000);
+    sample(&mut rig, [1_500_000, 900_000]).unwrap();
+    assert_eq!(of(&rig, 2).delivered_bytes.get(), 900_000, "it goes on");
+    // What ended can't have sent it either.
+    let one = EndedConnection {
+        connection: connection(0, 2, 8),
+        sent_bytes: Bytes::MAX,
+        processes: Vec::new(),
+    };
+    let report = Report::Ended { sampled_ns: rig.now, connections: vec![one], lost: 0 };
+    rig.input(Input::Reported(agent, &report)).unwrap_err();
+    assert!(of(&rig, 2).contradicted.is_none());
+}
+
+/// One of its two words is wrong: that is told, and whether the rate stands is asked once more.
+#[test]
+fn a_rate_that_fails_after_it_was_confirmed_is_doubted() {
+    let (mut rig, agent) = held();
+    let rate_bps = Some(Rate::from_mbps(5));
+    let command = Command::Pace { connection: connection(0, 2, 7), rate_bps };
+    let failed = Report::Failed { epoch: 1, sequence: 2, command, reason: "no".into() };
+    assert_eq!(rig.input(Input::Reported(agent, &failed)).unwrap_err().field, "sequence");
+    let flow = shown(&rig).flow;
+    assert_eq!((flow.enforced_bps, flow.failed.as_deref()), (None, Some("no")));
+    assert_eq!(rig.controller.counters().reports_refused, 1);
+    let problems = rig.controller.at(rig.now).status().problems.join("\n");
+    assert!(problems.contains("is refused: sequence: 2 was confirmed before"), "{problems}");
+    rig.pass(SECOND * 4);
+    let flow = shown(&rig).flow;
+    assert_eq!((flow.enforced_bps, flow.failed), (rate_bps, None));
+}
+
+/// Nor is anything sent to it that it alone has named.
+#[test]
+fn what_an_agent_made_up_is_refused() {
+    let (mut rig, agent) = rig();
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+    let Connection { source: own, destination } = connection(0, 2, 7);
+    let mapped = Connection { source: "[::ffff:10.0.0.1]:78".parse().unwrap(), destination };
+    let rate_bps = Some(Rate::from_mbps(1));
+    let (node, interface) = (|| String::from("h0"), || String::from("eth9"));
+    for command in [
+        Command::Pace { connection: mapped, rate_bps },
+        Command::Pace { connection: connection(0, 2, 8), rate_bps },
+        Command::Prioritize { connection: Connection { source: own, destination }, priority: 3 },
+        Command::Space { node: node(), interface: interface(), gap_ns: Some(SECOND) },
+        Command::Watch { node: node(), interface: interface(), watch: None },
+        Command::Count { every_ns: Span::from_nanos(5) },
+        Command::Identify { processes: vec![Process::Pid(1)] },
+    ] {
+        let failed = Report::Failed { epoch: 1, sequence: 2, command, reason: "made up".into() };
+        let refused = rig.input(Input::Reported(agent, &failed)).unwrap_err();
+        assert_eq!(refused.field, "command", "{failed:?}");
+    }
+    assert_eq!(rig.controller.counters().commands_failed, 0);
+    let problems = rig.controller.at(rig.now).status().problems.join("\n");
+    assert!(!problems.contains("made up"), "{problems}");
+    assert!(problems.contains("is refused: command: no such command was sent"), "{problems}");
+    rig.now += SECOND * 4;
+    let mut out = Vec::new();
+    rig.controller.step(rig.now, Input::Tick, &mut out).unwrap();
+    let renewals: Vec<_> = out.iter().filter(|out| matches!(out, Output::Agent(..))).collect();
+    let [Output::Agent(_, Commands { commands, .. })] = renewals[..] else { panic!("{out:?}") };
+    assert_eq!(*commands, []);
+}
+
+/// An end that fails of what no agent can hold leaves nothing to end.
+#[test]
+fn the_end_of_what_can_not_stand_is_no_problem() {
+    let (mut rig, agent) = rig();
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    reload(&mut rig, "static", fixed(7));
+    let Connection { destination, .. } = connection(0, 2, 7);
+    let source = "[::ffff:10.0.0.1]:78".parse().unwrap();
+    let command = Command::Pace { connection: Connection { source, destination }, rate_bps: None };
+    let failed = Report::Failed { epoch: 1, sequence: 2, command, reason: "no".into() };
+    rig.input(Input::Reported(agent, &failed)).unwrap();
+    assert_eq!(problem(&rig), None);
 }
 
 /// Priorities and windows are explained, too, and what fails of them.
@@ -592,6 +727,20 @@ fn a_rate_that_fails_is_told_until_it_was_tried_again() {
         rig.input(Input::Reported(agent, &Report::Applied { epoch: 1, sequence })).unwrap();
         let flow = shown(&rig).flow;
         assert_eq!((flow.enforced_bps, flow.failed.as_deref()), expected, "{sequence}");
+    }
+}
+
+#[test]
+fn a_failure_without_a_reason_is_told_as_one() {
+    for reason in ["", " \u{a0}\u{200b}\n"] {
+        let (mut rig, agent) = rig();
+        rig.agents.get_mut(&agent).unwrap().frozen = true;
+        rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+        let command = Command::Pace { connection: connection(0, 2, 7), rate_bps: None };
+        let reason = reason.into();
+        let failed = Report::Failed { epoch: 1, sequence: 2, command, reason };
+        rig.input(Input::Reported(agent, &failed)).unwrap();
+        assert_eq!(shown(&rig).flow.failed.as_deref(), Some("it gives no reason"));
     }
 }
 

@@ -136,7 +136,9 @@ fn an_agent_of_another_name_waits_for_the_lease_of_the_last() {
     let said = "hosts: agent h0 was lost, and what it holds at h0 may stand until its lease ends; wait, or start that \
                 one again, with its pins";
     // One of its name that has obeyed nobody has other maps.
-    for (identity, epoch) in [("other", 0), ("other", 1), ("h0", 0)] {
+    let own = "hosts: agent h0 is back without the pins that it had, and what they hold at h0 may stand until its \
+               lease ends; wait, or start it with them";
+    for (identity, epoch, said) in [("other", 0, said), ("other", 1, said), ("h0", 0, own)] {
         assert_eq!(comes(&mut rig, identity, epoch).unwrap_err(), said);
         assert_eq!(former(&rig), [("h0".into(), false, 1)]);
     }

@@ -248,14 +248,14 @@ fn a_failure_of_what_was_never_asked_is_refused() {
         let failed = Report::Failed { epoch: 1, sequence, command, reason: "no".into() };
         rig.input(Input::Reported(agent, &failed)).map_err(|refusal| refusal.to_string())
     };
-    assert_eq!(fails(1, 0), Ok(()));
+    assert!(fails(1, 0).unwrap_err().starts_with("sequence: 1 was confirmed before"));
     assert_eq!(
         fails(1_000, 0).unwrap_err(),
         "sequence: no such commands were sent; answer with the numbers of those that came"
     );
     assert!(fails(1, 1).unwrap_err().starts_with("connection.source: 10."));
     let problems = rig.controller.at(rig.now).status().problems;
-    assert_eq!(problems.iter().filter(|problem| problem.contains("is refused: ")).count(), 2);
+    assert_eq!(problems.iter().filter(|problem| problem.contains("is refused: ")).count(), 3);
 }
 
 /// Whatever one agent says, a controller can have the epoch that the status tells an operator to write, and later ones.

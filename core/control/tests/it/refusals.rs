@@ -33,6 +33,10 @@ fn refusals_name_field_and_remedy() {
     for c in unseen_ones {
         assert_eq!(text(rig.declare("a", start(&format!("j{c}")))), unseen, "{c:?}");
     }
+    for blank in [" ", "\u{a0}", " \u{3000}\t"] {
+        let blanks = "job: is nothing but blanks; write what can be seen";
+        assert_eq!(text(rig.declare("a", start(blank))), blanks, "{blank:?}");
+    }
     assert!(rig.declare("a", start("größe 大小 \u{1f600}")).is_ok());
     let complete = Declaration::JobComplete { job: "x".into() };
     assert_eq!(

@@ -361,6 +361,26 @@ fn a_window_whose_change_or_end_fails_is_told_as_it_stands() {
     assert_eq!(problems(&rig), [""; 0]);
 }
 
+/// Its end failed, and it is wanted again: to say so fails, too, and it is there all the same.
+#[test]
+fn a_window_that_stands_as_it_is_wanted_is_told_as_standing_whatever_failed() {
+    let mut rig = Rig::with_a_flow();
+    rig.decided([window(Some(FLOW), Some(WIDE))]);
+    rig.refuses = true;
+    rig.decided([window(Some(FLOW), None)]);
+    assert!(by(&rig).contains("a window of 9 kB at s0 of before still stands"), "{}", by(&rig));
+    rig.decided([window(Some(FLOW), Some(WIDE))]);
+    assert_eq!(rig.cap(1), Some(WIDE));
+    let why = rig.controller.at(rig.now).explain_flow("app", "sort", "1").unwrap();
+    let stands = format!("a window of 9 kB at s0 {UNSEEN}");
+    assert_eq!((why.by, why.flow.failed), (stands, None));
+    let told = "agent left: a window at s0 eth0 stands as it shall (9 kB), but to say so again failed and is tried \
+                again: no room";
+    assert_eq!(problems(&rig), [told]);
+    rig.decided([window(Some(FLOW), Some(NARROW))]);
+    assert!(by(&rig).starts_with("nobody (a window of 3 kB at s0: no room)"), "{}", by(&rig));
+}
+
 #[test]
 fn a_switch_that_is_not_connected_caps_nothing() {
     let policy = Scripted::default();

@@ -26,6 +26,8 @@ use crate::owner::Event;
 use crate::tenant::Who;
 
 const SILENCE: Duration = Duration::from_nanos(agent::SILENCE.as_nanos());
+/// How long an agent may take to hear why its connection is closed.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// What a report counts as, in octets: so few of an agent's wait for the machine.
 const REPORT: usize = 8 << 10;
 
@@ -100,12 +102,18 @@ async fn converse(
             }
         }
     };
-    let ended = tokio::select! {
-        ended = receive => ended,
-        sent = drain.run_lines(writer) => sent.map_err(|error| error.to_string()),
-        () = admission.revoked() => Err(REVOKED.to_owned()),
+    let sending = drain.run_lines(writer);
+    tokio::pin!(sending);
+    let (ended, still_sends) = tokio::select! {
+        ended = receive => (ended, true),
+        sent = &mut sending => (sent.map_err(|error| error.to_string()), false),
+        () = admission.revoked() => (Err(REVOKED.to_owned()), true),
     };
     // There may be no machine any more to tell.
-    let _ = hub.tell(&tenant, Event::AgentGone(channel)).await;
+    let _ = hub.tell(&tenant, Event::AgentGone(channel, ended.clone().err())).await;
+    if still_sends {
+        // The last word is why it ends; who is gone doesn't hear it.
+        let _ = timeout(FAREWELL, sending).await;
+    }
     ended
 }

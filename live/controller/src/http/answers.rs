@@ -101,7 +101,7 @@ pub async fn no_method() -> Wrong {
 }
 
 /// Whether the peer may act as `name` in a role. Who came by the Unix socket, or without TLS where
-/// the configuration allows it, may do everything.
+/// the configuration allows it, may.
 pub fn may_act(admission: &Admission, role: Role, name: &str) -> Result<(), Wrong> {
     match admission.identity() {
         None => Ok(()),
@@ -114,10 +114,16 @@ pub fn may_act(admission: &Admission, role: Role, name: &str) -> Result<(), Wron
     }
 }
 
-/// Whether the peer may give orders.
+/// Whether the peer may give orders. Without TLS anybody on the machine comes by the network, and nobody is told apart.
 pub fn may_order(admission: &Admission) -> Result<(), Wrong> {
     match admission.identity() {
-        None => Ok(()),
+        None if admission.is_local() => Ok(()),
+        None => {
+            admission.forbidden(&"an order", Instant::now());
+            let reason = "nobody proves here who they are; use the controller's Unix socket (listen.socket), or add a \
+                          [tls] table to its configuration and show a certificate of an operator";
+            Err(Wrong::new(StatusCode::FORBIDDEN, Role::Operator.name(), reason))
+        }
         Some(identity) if identity.role == Role::Operator => Ok(()),
         Some(identity) => {
             admission.forbidden(&"an order", Instant::now());

@@ -11,6 +11,7 @@ mod measured;
 pub mod orders;
 mod queries;
 mod recordings;
+mod site;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -128,6 +129,8 @@ async fn connection(
     let proved = identify(stream, from, certificates.as_ref(), &hub.strangers).await?;
     let Some((stream, peer)) = proved else { return Ok(()) };
     *by = peer.as_ref().map(|peer| peer.identity.to_string());
+    let is_by_loopback =
+        peer.is_none() && from.0.is_some_and(|from| from.ip().to_canonical().is_loopback());
     let admission = match hub.admit(from.0.is_none(), peer) {
         Ok(admission) => Arc::new(admission),
         Err(full) => {
@@ -137,9 +140,21 @@ async fn connection(
     };
     let own = Arc::clone(&admission);
     let service = tower::service_fn(move |mut request: Request<Incoming>| {
+        let foreign = site::foreign(request.headers(), is_by_loopback);
+        if let Some(wrong) = &foreign {
+            admission.forbidden(
+                &format_args!("for another site: {}", wrong.problem.field),
+                Instant::now(),
+            );
+        }
         request.extensions_mut().insert(Arc::clone(&admission));
-        let answered = router.clone().oneshot(request);
-        async move { Ok::<_, Infallible>(answered.await.unwrap_or_else(|never| match never {})) }
+        let router = router.clone();
+        async move {
+            Ok::<_, Infallible>(match foreign {
+                Some(wrong) => wrong.into_response(),
+                None => router.oneshot(request).await.unwrap_or_else(|never| match never {}),
+            })
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

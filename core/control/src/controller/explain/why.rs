@@ -325,13 +325,14 @@ impl Answers<'_> {
         };
         let name = &agent.identity;
         let carriers = || self.registry.carriers(&flow.selector);
-        if let Some(reason) = carriers().find_map(|c| agent.failures.priority(&c)) {
+        let mut others = carriers().filter(|of| !agent.holds_class(of));
+        if let Some(reason) = others.find_map(|of| agent.failures.priority(&of)) {
             return format!("nobody: agent {name} failed: {reason}");
         }
         if carriers().next().is_none() {
             return format!("nobody yet: {}", self.unseen_yet(flow));
         }
-        if carriers().all(|connection| agent.answered_class(&connection)) {
+        if carriers().all(|of| agent.holds_class(&of) || agent.answered_class(&of)) {
             format!("agent {name}, by its class")
         } else {
             format!("nobody yet: agent {name} has not confirmed its class")
@@ -347,12 +348,17 @@ impl Answers<'_> {
             (Err(doubt), None) => return format!("nobody: {doubt}"),
         };
         let name = &agent.identity;
-        let mut carriers = self.registry.carriers(&flow.selector).peekable();
-        if carriers.peek().is_none() {
+        let carriers = || self.registry.carriers(&flow.selector);
+        if carriers().next().is_none() {
             return format!("nobody yet: {}", self.unseen_yet(flow));
         }
-        if let Some(reason) = carriers.find_map(|carrier| agent.failures.rate(&carrier)) {
-            return format!("nobody: agent {name} failed: {reason}");
+        let before = || {
+            let rate = self.enforced(flow).map(|rate| format!("; {rate} of before stands"));
+            rate.unwrap_or_default()
+        };
+        let mut others = carriers().filter(|of| !self.holds_rate(agent, of));
+        if let Some(reason) = others.find_map(|of| agent.failures.rate(&of)) {
+            return format!("nobody: agent {name} failed: {reason}{}", before());
         }
         if !self.is_seen(agent, flow) {
             if !self.has_looked(agent, flow.since) {
@@ -363,8 +369,8 @@ impl Answers<'_> {
                  ports, or run its process in the agent's control group"
             );
         }
-        if self.enforced(flow).is_none() {
-            return format!("nobody yet: agent {name} has not confirmed it");
+        if self.enforced(flow).is_none() || !carriers().all(|of| self.holds_rate(agent, &of)) {
+            return format!("nobody yet: agent {name} has not confirmed it{}", before());
         }
         match self.registry.sharing(&flow.selector).len() {
             ..=1 => format!("agent {name}, by pacing"),

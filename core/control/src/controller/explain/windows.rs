@@ -124,6 +124,7 @@ impl Answers<'_> {
             }
             Some(_) if interface.is_empty() => self.undeclared(link),
             Some((_, agent)) => match (agent.failures.gap(node, interface), self.doubt(agent)) {
+                (_, None) if agent.held.gap(node, interface) == Some(gap) => Standing::Stands,
                 (Some(reason), _) => Standing::Failed(reason.into()),
                 (None, Some(doubt)) => Standing::Awaited(doubt),
                 (None, None) if agent.answered_gap(link) => Standing::Stands,
@@ -161,8 +162,11 @@ impl Answers<'_> {
 
     fn window_by_agent(&self, agent: &Agent, link: LinkId, of: Option<Connection>) -> Standing {
         let (at, interface) = (self.view.start(link), &self.view.link(link).interface);
-        let failed = agent.failures.window(self.view.node_name(at), interface, of);
-        if let Some(reason) = failed {
+        let node = self.view.node_name(at);
+        if agent.holds_window((node, &**interface), link, of) && self.doubt(agent).is_none() {
+            return Standing::Stands;
+        }
+        if let Some(reason) = agent.failures.window(node, interface, of) {
             return Standing::Failed(reason.into());
         }
         if interface.is_empty() {
