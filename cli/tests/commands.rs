@@ -423,7 +423,7 @@ fn bad_traces_are_refused() {
         refused(&desk, &["run", "small.toml", "--trace", trace, "--json", "--out", "o"], parts);
     }
     let sample = ["run", "small.toml", "--trace", "trace.tsv", "--set", "workload.trace.sample=9"];
-    refused(&desk, &sample, &["--set workload.trace.sample=9: sample: "]);
+    refused(&desk, &sample, &["--set workload.trace.sample=9: workload.trace.sample: "]);
 }
 
 #[test]

@@ -169,7 +169,7 @@ fn errors_name_line_column_field_fault_and_remedy() {
             "comes from",
             "another",
         ),
-        ("1 MB", "-1 MB", "s.toml:13:42: workload.job[0].flow[0].size", "no number", "one of"),
+        ("1 MB", "-1 MB", "s.toml:13:42: workload.job[0].flow[0].size", "below zero", "one of"),
         ("1 MB", "endless", "s.toml:13:42: workload.job[0].flow[0].size", "never end", "until"),
         ("kind = \"star\"", "kind = \"ring\"", "s.toml:5:8: topology.kind", "unknown", "star"),
         ("name = \"good\"", "name = \"../bad\"", "s.toml:1:8: name", "no name", "letters"),
@@ -902,7 +902,6 @@ fn what_can_not_be_made_names_its_key() {
         (&*given, 3, "s.toml:15:13: workload.tasks.most_maps: "),
         (incast, 3, "s.toml:12:11: workload.senders: "),
         (all, 5_000, ": workload: hosts: 5000 make "),
-        (all, 1, ": workload: hosts: there are 1; "),
     ] {
         let text = GOOD.replace(jobs, workload);
         let scenario = read(&text, &[&format!("topology.hosts={hosts}")]).unwrap();
