@@ -1,4 +1,5 @@
-"""A client that a published generator made of openapi.json, against a running controller: openapi_client.py http://ADDRESS
+"""A client that a published generator made of openapi.json, against a running controller:
+openapi_client.py http://ADDRESS SOCKET
 
 Every operation is asked, and every answer must be read with nothing left over, and be what it was when it is written
 again."""
@@ -6,6 +7,7 @@ import json
 import sys
 
 import attrs
+import httpx
 from watermaster_client import Client
 from watermaster_client.api.default import (
     declare, description, events, exchange, explain_flow, explain_job, flows, flows_of, give_order, health, jobs,
@@ -17,13 +19,17 @@ from watermaster_client.models import (
 )
 
 client = Client(base_url=sys.argv[1])
+# Who may order: without TLS nobody but whom the Unix socket lets in.
+operator = Client(base_url="http://socket", httpx_args={"transport": httpx.HTTPTransport(uds=sys.argv[2])})
+orders_of = {"give_order", "pin_recording", "unpin_recording"}
 # Which operations were asked, by their names in the description.
 called = set()
 
 
 def call(endpoint, how="sync", **arguments):
-    called.add(endpoint.__name__.rpartition(".")[2])
-    return getattr(endpoint, how)(client=client, **arguments)
+    name = endpoint.__name__.rpartition(".")[2]
+    called.add(name)
+    return getattr(endpoint, how)(client=operator if name in orders_of else client, **arguments)
 
 
 def written(value):

@@ -140,6 +140,7 @@ async fn a_generated_client_reads_every_answer() {
     let said = Command::new(Path::new(&tools).join("bin/python"))
         .arg(Path::new(ROOT).join("checks/openapi_client.py"))
         .arg(format!("http://{}", daemon.http))
+        .arg(daemon.path("controller.sock"))
         .env("PYTHONPATH", Path::new(&tools).join("client"))
         .output()
         .unwrap();
