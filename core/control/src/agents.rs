@@ -789,7 +789,7 @@ mod tests {
         };
         let sequence = send(&mut agents, [1, 2]);
         for left in [true, false] {
-            let failed = agents.failed(&cx, CHANNEL, (4, sequence), &command, "no");
+            let failed = agents.failed(&cx, CHANNEL, (4, sequence), (&command, true), "no");
             assert_eq!(failed, Ok(true));
             assert_eq!(awaits(&agents, sequence), left);
         }

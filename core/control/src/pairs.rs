@@ -60,8 +60,8 @@ struct Paired {
     /// When it was reported first, by the controller's clock, and what it had delivered before.
     since: Time,
     before: Bytes,
-    /// When it was reported last, likewise.
-    heard: Time,
+    /// What it had delivered then.
+    first: Bytes,
 }
 
 /// All pairs.
@@ -145,10 +145,10 @@ impl Pairs {
         Some(if paired.since >= declared { paired.before } else { paired.carrier.delivered() })
     }
 
-    /// When a connection of a pair was reported last, by the controller's clock, and what it had delivered.
-    pub(crate) fn last(&self, ends: (NodeId, NodeId), of: &Connection) -> Option<(Time, Bytes)> {
+    /// When a connection of a pair was reported first, by the controller's clock, and what it had delivered then.
+    pub(crate) fn first(&self, ends: (NodeId, NodeId), of: &Connection) -> Option<(Time, Bytes)> {
         let paired = self.pairs.get(&ends)?.connections.get(of)?;
-        Some((paired.heard, paired.carrier.delivered()))
+        Some((paired.since, paired.first))
     }
 
     /// How many connections of pairs are known that begin at these hosts.
@@ -180,9 +180,8 @@ impl Pairs {
             carrier: Carrier::new(cx, before),
             since: cx.now,
             before,
-            heard: cx.now,
+            first: report.delivered_bytes,
         });
-        paired.heard = cx.now;
         let (counted, waited) = (paired.carrier.counts(), paired.carrier.waits());
         pair.delivered += paired.carrier.note(cx, report);
         pair.waiting = pair.waiting + u64::from(paired.carrier.waits()) - u64::from(waited);

@@ -1,7 +1,6 @@
 //! What agents are told, only differences of it, and what they confirm.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -193,13 +192,14 @@ impl Agents {
     /// but where the commands were complete. What is done again and again may fail long after it was confirmed.
     ///
     /// # Errors
-    /// It has confirmed the commands before, or no such command was among them.
+    /// It has confirmed the commands before, or no such command was among them. What complete commands end they don't
+    /// name: of that it may tell what it can hold.
     pub(crate) fn failed(
         &mut self,
         cx: &Context,
         channel: ChannelId,
         (epoch, sequence): (u64, u64),
-        command: &Command,
+        (command, can_hold): (&Command, bool),
         reason: &str,
     ) -> Result<bool, Refusal> {
         let Some(agent) = self.agents.get_mut(&channel).filter(|_| epoch == cx.epoch) else {
@@ -219,9 +219,9 @@ impl Agents {
                 self.standing.doubt(connection);
                 agent.failures.failed(&granted, sequence, &reason, cx.limits.flows);
             }
-            let reason = format!(
-                "{sequence} was confirmed before one of its commands is said to have failed; say what fails first"
-            );
+            // Told once, whatever its number.
+            let reason = "commands were confirmed before one of them is said to have failed; say what fails first";
+            let reason = reason.into();
             return Err(Refusal { field: "sequence", reason, busy: false });
         }
         agent.unanswered -= u64::from(agent.unanswered > 0 && sequence > agent.applied);
@@ -229,8 +229,7 @@ impl Agents {
             // All was told anew since.
             return Ok(true);
         }
-        // What complete commands end they don't name.
-        let is_end = sequence == agent.completed && command.ends();
+        let is_end = can_hold && sequence == agent.completed && command.ends();
         if !is_end && !agent.failures.awaits(command, sequence) {
             let reason = "no such command was sent; say of those that were what fails".into();
             return Err(Refusal { field: "command", reason, busy: false });

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use model::{Declared, FlowId, LinkId, Measured, NodeId, Severity, StreamSample};
 use protocol::agent::{
-    Capability, ConnectionReport, EndedConnection, Host, MOST_EPOCH, PortCount, Report,
+    Capability, Command, ConnectionReport, EndedConnection, Host, MOST_EPOCH, PortCount, Report,
 };
 use protocol::kubernetes::is_pod;
 use protocol::{Connection, Process};
@@ -21,6 +21,10 @@ use crate::thing::granted;
 
 /// So much longer than known a link may have carried what is reported.
 const LATE: Span = Span::from_secs(3_600);
+/// What no link is asked about: one of 2.4 Mbit/s carries that within `LATE`.
+const UNCHECKED: Bytes = Bytes::new(1 << 30);
+/// What a host sends at most of which no link is known: the fastest port that a host is commonly sold with.
+const FASTEST: Rate = Rate::from_mbps(400_000);
 /// No connection is older: ten years.
 const OLDEST: Span = Span::from_secs(315_360_000);
 
@@ -188,8 +192,9 @@ impl Controller {
                 if let Some(connection) = granted(command) {
                     self.check_host(channel, connection)?;
                 }
-                let number = (*epoch, *sequence);
-                if self.agents.failed(&self.context, channel, number, command, reason)? {
+                let (number, can_hold) = ((*epoch, *sequence), self.can_hold(channel, command));
+                let (cx, agents) = (&self.context, &mut self.agents);
+                if agents.failed(cx, channel, number, (command, can_hold), reason)? {
                     self.counters.commands_failed += 1;
                 }
             }
@@ -293,28 +298,62 @@ impl Controller {
         Err(Refusal { field: "connection.source", reason, busy: false })
     }
 
-    /// A connection has delivered no more since it was reported last than a link of its sender's carries meanwhile, and
-    /// in the time for which a report may be late or a capacity be declared too low.
-    fn check_amount(&self, connection: &Connection, delivered: Bytes) -> Result<(), Refusal> {
-        let ends = self.view.ends(connection);
-        let Some(access) = ends.and_then(|(src, _)| self.view.access(src)) else { return Ok(()) };
-        let last = ends.and_then(|ends| self.pairs.last(ends, connection));
-        let (span, before) = match last {
+    /// A connection of this host's has delivered no more since it was reported first than the fastest of its links
+    /// carries meanwhile and within `LATE`, for which the first report may be late: that is granted once, not with each
+    /// report. Where what a connection had delivered at first isn't kept, as of one to no known host, all of it is
+    /// held against `OLDEST` alone. What can be true isn't told from what is.
+    fn check_amount(
+        &self,
+        connection: &Connection,
+        src: NodeId,
+        ends: Option<(NodeId, NodeId)>,
+        delivered: Bytes,
+    ) -> Result<(), Refusal> {
+        if delivered <= UNCHECKED {
+            return Ok(());
+        }
+        let first = ends.and_then(|ends| self.pairs.first(ends, connection));
+        let (span, before) = match first {
             Some((at, before)) => (self.context.now.since(at) + LATE, before),
             // Nobody knows since when it has been there.
             None => (OLDEST, Bytes::ZERO),
         };
-        if delivered <= before + access.bytes_in(span) {
+        let grown = delivered - before;
+        if grown <= UNCHECKED {
             return Ok(());
         }
+        // One that is down may have carried it.
+        let topology = self.view.network().topology();
+        let links = topology.out(src).iter().map(|link| topology.link(*link).spec.capacity);
+        let access = links.max().unwrap_or(FASTEST);
+        let bits = u128::from(grown.get()) * 8;
+        let second = u128::from(Span::from_secs(1).as_nanos());
+        if bits * second <= u128::from(access.as_bps()) * u128::from(span.as_nanos()) {
+            return Ok(());
+        }
+        // Told once, however much it grows.
         let field = "connections.delivered_bytes";
         let reason = format!(
-            "{} of {} is more than a link of {access} carries; look at that host and its agent, or declare the link's \
-             capacity",
-            delivered.get(),
-            connection.source
+            "more than a link of {access} carries; look at that host and its agent, or declare the link's capacity"
         );
         Err(Refusal { field, reason, busy: false })
+    }
+
+    /// Whether an agent can hold what a command is about though nobody here told it so: an earlier controller may have.
+    /// Whose connection it is was checked.
+    fn can_hold(&self, channel: ChannelId, command: &Command) -> bool {
+        match command {
+            Command::Pace { .. } | Command::Prioritize { .. } => true,
+            Command::Window { node, interface, .. }
+            | Command::Prepare { node, interface, .. }
+            | Command::Space { node, interface, .. }
+            | Command::Watch { node, interface, .. } => {
+                let node = self.view.named(node);
+                let own = node.filter(|node| self.agents.acts_for(channel, *node));
+                own.is_some_and(|node| self.view.link_by(node, interface).is_some())
+            }
+            Command::Sample { .. } | Command::Count { .. } | Command::Identify { .. } => false,
+        }
     }
 
     /// The first packet of a connection. Connections that nobody declared matter to policies that
@@ -442,11 +481,12 @@ impl Controller {
                 continue;
             }
             // Loopback, a container, another network: no host of ours has the address.
-            if self.view.host_at(report.connection.source.ip()).is_none() {
-                continue;
-            }
+            let Connection { source, destination } = report.connection;
+            let Some(src) = self.view.host_at(source.ip()) else { continue };
+            let ends = self.view.host_at(destination.ip()).map(|dst| (src, dst));
             let check = self.check_own(channel, &report.connection);
-            let amount = |()| self.check_amount(&report.connection, report.delivered_bytes);
+            let delivered = report.delivered_bytes;
+            let amount = |()| self.check_amount(&report.connection, src, ends, delivered);
             if let Err(refusal) =
                 check.and_then(amount).and_then(|()| check_pods(&report.processes))
             {
@@ -455,7 +495,6 @@ impl Controller {
                 continue;
             }
             taken.push(report.connection);
-            let ends = self.view.ends(&report.connection);
             self.note_holders(report);
             self.note_owner(report);
             self.note_pod(report);
@@ -512,11 +551,10 @@ impl Controller {
         let mut flows: BTreeMap<FlowId, Sum> = BTreeMap::new();
         let (mut refused, mut lied, mut over) = (None, BTreeSet::new(), Vec::new());
         for EndedConnection { connection, sent_bytes, processes } in ended {
-            if self.view.host_at(connection.source.ip()).is_none() {
-                continue;
-            }
+            let Some(src) = self.view.host_at(connection.source.ip()) else { continue };
+            let ends = self.view.host_at(connection.destination.ip()).map(|dst| (src, dst));
             let check = self.check_own(channel, connection);
-            let amount = |()| self.check_amount(connection, *sent_bytes);
+            let amount = |()| self.check_amount(connection, src, ends, *sent_bytes);
             if let Err(refusal) = check.and_then(amount).and_then(|()| check_pods(processes)) {
                 self.agents.note_refused(channel, now, &refusal);
                 refused = Some(refusal);
@@ -542,7 +580,7 @@ impl Controller {
             // Also of one that has left its flow with its last packet.
             let before = self.registry.ledger.delivered(connection).unwrap_or(untold);
             lied.extend(self.attribute(&report, before, true, &mut flows));
-            if let Some(ends) = self.view.ends(connection) {
+            if let Some(ends) = ends {
                 self.pairs.note_ended(ends, connection, (untold, *sent_bytes));
             }
             over.push(*connection);
