@@ -1,6 +1,6 @@
 //! What agents were told and could not do, until a later command for the same thing succeeds.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use core::mem::discriminant;
 use protocol::Connection;
 use protocol::agent::Command;
 
-use crate::thing::{Thing, granted};
+use crate::thing::{Thing, goes_on, granted};
 
 /// Most characters of a reason that are kept.
 const REASON: usize = 200;
@@ -31,8 +31,9 @@ pub(crate) struct Failures {
     /// What was sent last of each thing and is not confirmed, and its number; of samples and counters, which may fail
     /// after that, too, always. Not of rates and priorities: their grants tell what is meant.
     latest: BTreeMap<Thing, (u64, Command)>,
-    /// The last number that each rate and priority was sent with and that is not confirmed.
-    granted: BTreeMap<Thing, u64>,
+    /// The rates and priorities that are not confirmed, with the numbers that they were sent with, in this order: many
+    /// are sent, and few are asked for.
+    granted: VecDeque<(u64, Thing)>,
     /// The number of the last commands of whose rates and priorities that is not kept.
     forgotten: u64,
     /// The number of the last commands of which more failed than are kept.
@@ -53,18 +54,29 @@ impl Failures {
             failure.retried = Some(sequence);
         }
         if is_granted {
-            self.granted.insert(thing, sequence);
+            self.granted.push_back((sequence, thing));
         } else {
             self.latest.insert(thing, (sequence, command.clone()));
         }
     }
 
-    /// Keeps the numbers of no more than `most` rates and priorities, of which the last were sent with this one.
+    /// Keeps no more than `most` rates and priorities, and as much of all else, of which the last were sent with this
+    /// number. Of rates and priorities any may have been sent then; of all else nothing is tried again that may not have
+    /// been, so that its failures are left out.
     pub(crate) fn bound(&mut self, most: usize, sequence: u64) {
         if self.granted.len() > most {
-            self.granted.clear();
+            self.granted = VecDeque::new();
             self.forgotten = sequence;
         }
+        if self.latest.len() > most {
+            self.latest.retain(|_, (_, command)| goes_on(command));
+            self.dropped = self.dropped.max(sequence);
+        }
+    }
+
+    /// The last number that a rate or priority was sent with, if it is kept.
+    fn granted(&self, thing: &Thing) -> Option<u64> {
+        self.granted.iter().rev().find(|(_, sent)| sent == thing).map(|(number, _)| *number)
     }
 
     /// Whether a command for the same thing was sent with this number or a later one, and may fail.
@@ -73,7 +85,7 @@ impl Failures {
         let sent = self.latest.get(&thing).map(|(number, _)| *number);
         match thing {
             Thing::Rate(_) | Thing::Priority(_) => {
-                let sent = self.granted.get(&thing).copied();
+                let sent = self.granted(&thing);
                 sent.max(Some(self.forgotten)) >= Some(sequence)
             }
             Thing::Window(..) | Thing::Gap(..) | Thing::Watch(..) | Thing::Processes => {
@@ -97,7 +109,7 @@ impl Failures {
         }
         let before = self.things.get(&thing).and_then(|failure| failure.retried);
         let last = self.latest.get(&thing);
-        let number = last.map(|(number, _)| *number).max(self.granted.get(&thing).copied());
+        let number = last.map(|(number, _)| *number).max(self.granted(&thing));
         let retried = before.max(number).filter(|later| *later > sequence);
         let reason = reason.chars().take(REASON).collect();
         // What is tried again is what was sent, whatever is said to have failed.
@@ -114,9 +126,8 @@ impl Failures {
     /// Commands up to this number were carried out, but for those that failed.
     pub(crate) fn applied(&mut self, sequence: u64) {
         self.things.retain(|_, failure| failure.retried.is_none_or(|number| number > sequence));
-        let goes_on = |thing: &Thing| matches!(thing, Thing::Samples | Thing::Counters);
-        self.latest.retain(|thing, (number, _)| *number > sequence || goes_on(thing));
-        self.granted.retain(|_, number| *number > sequence);
+        self.latest.retain(|_, (number, command)| *number > sequence || goes_on(command));
+        while self.granted.pop_front_if(|(number, _)| *number <= sequence).is_some() {}
     }
 
     /// Whether the command of this number for a thing succeeded: then what failed of it before is over. Of commands with
@@ -331,6 +342,28 @@ mod tests {
         failures.applied(2);
         let numbers = failures.latest.values().map(|(number, _)| *number);
         assert_eq!(numbers.collect::<Vec<_>>(), [3]);
+    }
+
+    /// An agent that never confirms anything: what isn't kept any more is not tried again, and nothing is certain of it.
+    #[test]
+    fn what_is_never_confirmed_is_kept_within_bounds() {
+        let watch = |number: u64| Command::Watch {
+            node: format!("s{number}"),
+            interface: "eth0".into(),
+            watch: None,
+        };
+        let mut failures = Failures::default();
+        let count = Command::Count { every_ns: Span::from_nanos(7) };
+        failures.sent(&count, 1);
+        (1..=3).for_each(|number| failures.sent(&watch(number), 1));
+        failures.bound(4, 1);
+        assert!(failures.awaits(&watch(2), 1), "as many as may be");
+        failures.sent(&watch(4), 2);
+        failures.bound(4, 2);
+        assert_eq!(failures.latest.len(), 1);
+        assert!(failures.awaits(&count, 1), "it may fail at any time");
+        assert!(!failures.awaits(&watch(2), 1));
+        assert!(!failures.succeeded(&Thing::of(&watch(2)), 2));
     }
 
     /// What an agent says to have failed is not what is sent again.
