@@ -170,9 +170,8 @@ impl Agents {
         for (what, at) in agent.contradictions.seen(cx.now) {
             self.lost.note(at, format!("agent {}: {what}", agent.identity));
         }
-        // Of what counted as over while it was connected nothing is left.
-        let stood = agent.silence(cx, cx.now).is_none();
-        let until = Some(agent.sent.until()).filter(|at| stood && *at > cx.now);
+        let until = Some(agent.longest.until()).filter(|at| *at > cx.now);
+        let is_sure = agent.is_sure(cx);
         let most = cx.limits.flows;
         // What it was told to let go and has not confirmed is no longer among its grants.
         let let_go = agent.unconfirmed.iter().map(|(_, connection, _)| connection);
@@ -180,7 +179,7 @@ impl Agents {
         let limited = agent.grants.iter().filter(|(_, grant)| grant.rate.is_some());
         let limited = limited.map(|(connection, _)| connection);
         for connection in limited.chain(let_go).chain(failed) {
-            self.standing.leave(connection, until, most);
+            self.standing.leave(connection, until, is_sure, most);
         }
         for (thing, command) in agent.held.may_stand() {
             self.standing.leave_thing(thing, command, until, most);
@@ -749,10 +748,10 @@ mod tests {
         assert_eq!((agents.standing.rates().count(), agents.deadline()), (0, None));
     }
 
-    /// A reload has made leases shorter, and one of the shorter may have reached it: people were told already that what
-    /// it holds may be over.
+    /// A reload has made leases shorter, and one of the shorter may have reached it, or not: what it holds may stand for
+    /// the longer, and isn't called enforced.
     #[test]
-    fn a_lost_agent_leaves_nothing_that_counted_as_over_before() {
+    fn a_lost_agent_leaves_what_may_stand_for_its_longest_lease() {
         for seconds in [9, 11] {
             let (mut agents, _, mut cx, host) = one_agent();
             cx.lease = Span::from_secs(60);
@@ -766,8 +765,14 @@ mod tests {
             let silence = agents.agents[&CHANNEL].silence(&cx, cx.now);
             assert_eq!(silence.is_none(), seconds < 10);
             agents.remove(&cx, CHANNEL);
-            let left = agents.standing.left_until(&connection(1));
-            assert_eq!(left.is_some(), silence.is_none(), "after {seconds} s");
+            let (standing, of) = (&agents.standing, &connection(1));
+            let minute = Time::ZERO + Span::from_secs(60);
+            assert_eq!(standing.left_until(of), Some(minute), "after {seconds} s");
+            let rates = (standing.rate(of), standing.rate_left(cx.now, of));
+            assert_eq!(rates, (None, Some(Rate::from_mbps(10))), "after {seconds} s");
+            assert_eq!(standing.rate_left(minute, of), None);
+            let former = &agents.former[&host];
+            assert_eq!(former.until, minute, "nor may another act for its hosts until then");
         }
     }
 

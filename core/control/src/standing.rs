@@ -21,8 +21,8 @@ use crate::thing::{Thing, caps_of, class_of, end_of, gap_of};
 pub(crate) struct Standing {
     /// Rates that are confirmed to stand.
     rates: BTreeMap<Connection, Rate>,
-    /// Connections whose rates agents that are gone have left standing.
-    rates_left: Behind<Connection>,
+    /// Connections whose rates agents that are gone have left standing, and what these had confirmed.
+    rates_left: Behind<Connection, Option<Rate>>,
     /// Windows, classes and gaps that they have.
     things_left: Behind<Thing, Command>,
 }
@@ -59,13 +59,22 @@ impl Standing {
         }
     }
 
-    /// The agent of a connection is gone, and has left its rate standing `until` then, if at all. No more than `most` are
-    /// remembered.
-    pub(crate) fn leave(&mut self, connection: &Connection, until: Option<Time>, most: usize) {
+    /// The agent of a connection is gone, and has left its rate standing `until` then, if at all: it may stand, and where
+    /// that `is_sure` counts as enforced. No more than `most` are remembered.
+    pub(crate) fn leave(
+        &mut self,
+        connection: &Connection,
+        until: Option<Time>,
+        is_sure: bool,
+        most: usize,
+    ) {
         self.settle(connection);
-        match until.filter(|_| self.rates_left.len() < most) {
-            Some(until) => self.rates_left.insert(*connection, (), until),
-            None => self.doubt(connection),
+        let (rate, until) = (self.rate(connection), until.filter(|_| self.rates_left.len() < most));
+        if let Some(until) = until {
+            self.rates_left.insert(*connection, rate, until);
+        }
+        if until.is_none() || !is_sure {
+            self.doubt(connection);
         }
     }
 
@@ -104,6 +113,11 @@ impl Standing {
     /// The connections of which one is.
     pub(crate) fn rates(&self) -> impl Iterator<Item = &Connection> {
         self.rates.keys()
+    }
+
+    /// The rate of a connection that an agent has left, and that may stand at `now`.
+    pub(crate) fn rate_left(&self, now: Time, connection: &Connection) -> Option<Rate> {
+        *self.rates_left.get(connection, now)?
     }
 
     /// Until when the rate of a connection may stand that an agent has left.
@@ -275,10 +289,10 @@ mod tests {
             standing.confirm(connection(port), rate);
         }
         for port in 1..=3 {
-            standing.leave(&connection(port), Some(until), 2);
+            standing.leave(&connection(port), Some(until), true, 2);
         }
         assert_eq!(standing.rate(&connection(3)), None, "there is room for two");
-        standing.leave(&connection(4), None, 9);
+        standing.leave(&connection(4), None, true, 9);
         assert_eq!(standing.rate(&connection(4)), None, "its lease is over");
         standing.release(&connection(1));
         assert_eq!(standing.rate(&connection(1)), rate, "another has left it");

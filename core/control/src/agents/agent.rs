@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::contradictions::Contradictions;
 use crate::desired::Grant;
 use crate::failures::Failures;
-use crate::lease::Lease;
+use crate::lease::{Lease, Longest};
 use crate::standing::Held;
 use crate::thing::Thing;
 
@@ -60,6 +60,8 @@ pub(crate) struct Agent {
     pub(super) renewed: Lease,
     /// The lease of the last commands.
     pub(super) sent: Lease,
+    /// Until when what it was told may stand.
+    pub(super) longest: Longest,
     /// When the lease ends of what others of its name were told at its hosts, until it has confirmed all that it is told.
     pub(super) before: Time,
     /// The first commands after those that were awaited before: their number and their lease. Where the
@@ -120,14 +122,20 @@ impl Moment {
 }
 
 impl Agent {
-    /// When the lease of what stands at its hosts ends.
+    /// When the last lease ends of what may stand at its hosts.
     pub(super) fn until(&self) -> Time {
-        self.sent.until().max(self.before)
+        self.longest.until().max(self.before)
     }
 
     /// For how long it has confirmed nothing at `now`, where the leases of what it has confirmed may be over since.
     pub(crate) fn silence(&self, cx: &Context, now: Time) -> Option<Span> {
         self.renewed.silence(cx, now)
+    }
+
+    /// Whether what it has confirmed counts as enforced as long as its leases last, should it hear nothing more: no
+    /// lease of another length is on its way.
+    pub(super) fn is_sure(&self, cx: &Context) -> bool {
+        self.silence(cx, cx.now).is_none() && self.sent.span == self.renewed.span
     }
 
     /// Whether a report confirms what the agent was told and had not confirmed: there are no more of

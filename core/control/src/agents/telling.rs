@@ -160,6 +160,7 @@ impl Agents {
         let awaited = agent.awaited.take_if(|(number, _)| *number <= sequence);
         if sequence == agent.sequence {
             agent.renewed = agent.sent;
+            agent.longest.confirm(agent.sent);
             agent.unanswered = 0;
         } else if let Some((_, sent)) = awaited {
             agent.renewed = sent;
@@ -310,6 +311,7 @@ impl Agents {
         self.renewals.remove(&(agent.renew_at, channel));
         agent.renew_at = cx.renewal();
         agent.sent = Lease::now(cx);
+        agent.longest.send(agent.sent);
         agent.awaited.get_or_insert((agent.sequence, agent.sent));
         self.renewals.insert((agent.renew_at, channel));
         agent.bound_unconfirmed(|connection| self.standing.doubt(&connection));

@@ -339,13 +339,22 @@ impl Answers<'_> {
         }
     }
 
+    /// What may stand of a flow's rates that an agent has left.
+    fn rate_left(&self, flow: &Flow) -> Option<Rate> {
+        let (limited, standing) = (self.limited(flow), self.agents.standing());
+        let left = limited.iter().filter_map(|of| standing.rate_left(self.as_of, of));
+        left.reduce(|sum, rate| sum + rate)
+    }
+
     fn by_pacing(&self, flow: &Flow) -> String {
         let agent = match (self.obedient(flow.ends.0), self.enforced(flow)) {
             (Ok(agent), _) => agent,
-            (Err(doubt), Some(rate)) => {
-                return format!("nobody: {doubt}; {rate} {MAY_STAND}");
+            (Err(doubt), enforced) => {
+                return match enforced.or_else(|| self.rate_left(flow)) {
+                    Some(rate) => format!("nobody: {doubt}; {rate} {MAY_STAND}"),
+                    None => format!("nobody: {doubt}"),
+                };
             }
-            (Err(doubt), None) => return format!("nobody: {doubt}"),
         };
         let name = &agent.identity;
         let carriers = || self.registry.carriers(&flow.selector);
