@@ -155,7 +155,7 @@ impl Reproduce {
     }
 }
 
-/// Adds the trace file `path`, or all files of the folder `path`, under their names.
+/// Adds the trace file `path`, or all files of the folder `path` that aren't pages of results, under their names.
 fn add_traces(path: &Path, traces: &mut BTreeMap<String, PathBuf>) -> Result<(), Failure> {
     let fail = |error| {
         Failure::misused(format_args!(
@@ -168,6 +168,10 @@ fn add_traces(path: &Path, traces: &mut BTreeMap<String, PathBuf>) -> Result<(),
     if fs::metadata(&path).map_err(fail)?.is_dir() {
         let entries = fs::read_dir(&path).map_err(fail)?.map(|entry| Ok(entry?.path()));
         files = entries.collect::<Result<_, _>>().map_err(fail)?;
+        // No trace is one; those that were written here before are written anew.
+        let is_page =
+            |file: &Path| file.extension().is_some_and(|ending| ending == "md" || ending == "html");
+        files.retain(|file| !is_page(file));
     }
     let named = files.into_iter().filter_map(|file| {
         let name = file.file_name()?.to_str()?.to_owned();

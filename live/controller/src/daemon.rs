@@ -378,6 +378,7 @@ struct Listeners {
     openflow: Option<Arc<Listener>>,
     openflow_tls: Option<Arc<Listener>>,
     tls: bool,
+    insecure: bool,
 }
 
 impl Listeners {
@@ -389,6 +390,7 @@ impl Listeners {
             openflow_tls: bound(listen.openflow_tls).await?,
             unix: Arc::new(listen::unix(&listen.socket)?),
             tls: settings.tls.is_some(),
+            insecure: listen.insecure,
         };
         if let Some(http) = &listeners.http {
             tracing::info!(address = http.place(), tls = listeners.tls, "HTTP");
@@ -504,13 +506,14 @@ impl Ground {
         let listeners = &self.listeners;
         let unix = Arc::clone(&listeners.unix);
         let mut tasks = vec![
-            tokio::spawn(http::serve(unix, None, Arc::clone(&hub))),
+            tokio::spawn(http::serve(unix, None, true, Arc::clone(&hub))),
             tokio::spawn(http::orders::end_in_time(Arc::clone(&hub))),
         ];
         if let Some(listener) = &listeners.http {
             let certificates = listeners.tls.then(|| Arc::clone(&self.certificates));
-            let listener = Arc::clone(listener);
-            tasks.push(tokio::spawn(http::serve(listener, certificates, Arc::clone(&hub))));
+            let (listener, any_name) = (Arc::clone(listener), listeners.insecure);
+            let serving = http::serve(listener, certificates, any_name, Arc::clone(&hub));
+            tasks.push(tokio::spawn(serving));
         }
         let certificates = Some(Arc::clone(&self.certificates));
         for (listener, tls) in

@@ -71,6 +71,8 @@ pub struct Listen {
     pub openflow_tls: Option<SocketAddr>,
     /// The Unix socket for commands on this machine.
     pub socket: PathBuf,
+    /// Strangers are let in where there is no TLS.
+    pub insecure: bool,
 }
 
 /// What the daemon itself limits; the machine inside has limits of its own.
@@ -309,6 +311,7 @@ fn read_listen<'a>(
         socket: fields
             .optional("socket", |v| v.path(folder))?
             .unwrap_or_else(|| PathBuf::from(crate::SOCKET)),
+        insecure,
     };
     fields.done()?;
     Ok(listen)

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::http::header::CONNECTION;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::Response;
 use protocol::application::Leader;
 use serde::Deserialize;
@@ -70,16 +70,22 @@ pub async fn leader(
 }
 
 /// What one that follows answers to all else.
-pub async fn elsewhere(State(hub): State<Arc<Hub>>) -> Wrong {
+pub async fn elsewhere(State(hub): State<Arc<Hub>>, method: Method, uri: Uri) -> Wrong {
     let Role::Follows { standing, .. } = &hub.role else { return Ending.into() };
     let standing = standing.borrow();
     let reason = match (&standing.leader, &standing.fault) {
         (_, Some(fault)) => format!("this controller can't know who leads: {fault}"),
         (Some(leader), None) => {
             let (address, name, epoch) = (&leader.address, &leader.name, leader.epoch);
-            format!(
-                "this controller follows; ask {address} ({name}), which leads under epoch {epoch}"
-            )
+            let is_order = matches!(method, Method::POST | Method::PUT | Method::DELETE)
+                && ["/v1/orders", "/v1/recordings/"].iter().any(|of| uri.path().starts_with(of));
+            // It would refuse there what nobody proves.
+            let ask = if is_order && address.starts_with("http://") {
+                format!("without TLS order at the Unix socket on the machine of {address} ({name})")
+            } else {
+                format!("ask {address} ({name})")
+            };
+            format!("this controller follows; {ask}, which leads under epoch {epoch}")
         }
         (None, None) => "nobody leads yet; ask again in a moment".to_owned(),
     };

@@ -88,8 +88,14 @@ fn router(hub: &Arc<Hub>) -> Router {
         .with_state(Arc::clone(hub))
 }
 
-/// Accepts connections until the daemon ends.
-pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, hub: Arc<Hub>) {
+/// Accepts connections until the daemon ends. With `any_name` a host may be called as others like, for strangers are let
+/// in anyway.
+pub async fn serve(
+    listener: Arc<Listener>,
+    certificates: Option<Certificates>,
+    any_name: bool,
+    hub: Arc<Hub>,
+) {
     let router = router(&hub);
     // Anybody can have connections fail, as fast as they like.
     let failing = Arc::new(Each::default());
@@ -103,7 +109,7 @@ pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, 
         tokio::spawn(async move {
             let mut by = None;
             tokio::select! {
-                ended = connection(stream, from, certificates, &hub, router, &mut by) => {
+                ended = connection(stream, (from, any_name), certificates, &hub, router, &mut by) => {
                     if let Err(reason) = ended
                         && let Some(untold) =
                             failing.tell(from.apart(proves, by.as_deref()), Instant::now())
@@ -120,7 +126,7 @@ pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, 
 /// A connection until it ends; `by` whom, as far as that is proved.
 async fn connection(
     stream: Box<dyn Stream>,
-    from: From,
+    (from, any_name): (From, bool),
     certificates: Option<Certificates>,
     hub: &Arc<Hub>,
     router: Router,
@@ -129,8 +135,8 @@ async fn connection(
     let proved = identify(stream, from, certificates.as_ref(), &hub.strangers).await?;
     let Some((stream, peer)) = proved else { return Ok(()) };
     *by = peer.as_ref().map(|peer| peer.identity.to_string());
-    let is_by_loopback =
-        peer.is_none() && from.0.is_some_and(|from| from.ip().to_canonical().is_loopback());
+    let is_by_loopback = from.0.is_some_and(|from| from.ip().to_canonical().is_loopback());
+    let by_address = peer.is_none() && is_by_loopback && !any_name;
     let admission = match hub.admit(from.0.is_none(), peer) {
         Ok(admission) => Arc::new(admission),
         Err(full) => {
@@ -140,7 +146,7 @@ async fn connection(
     };
     let own = Arc::clone(&admission);
     let service = tower::service_fn(move |mut request: Request<Incoming>| {
-        let foreign = site::foreign(request.headers(), is_by_loopback);
+        let foreign = site::foreign(request.method(), request.headers(), by_address);
         if let Some(wrong) = &foreign {
             admission.forbidden(
                 &format_args!("for another site: {}", wrong.problem.field),
