@@ -2,7 +2,7 @@
 
 use crate::in_memory::{Rig, SECOND, Shape, address, connection};
 use protocol::agent::{
-    Command, Commands, ConnectionReport, EndedConnection, Host, PortCount, Report,
+    Capability, Command, Commands, ConnectionReport, EndedConnection, Host, PortCount, Report,
 };
 use protocol::application::Declaration;
 use protocol::operator::{Act, Order};
@@ -586,6 +586,74 @@ fn what_no_link_carries_is_refused() {
     assert!(of(&rig, 2).contradicted.is_none());
 }
 
+/// What comes late is taken, all that a link carried meanwhile at once; and what an agent is late with it is late with
+/// once, also where the other end is no known host's.
+#[test]
+fn what_a_link_carried_is_taken_however_late_it_is_told() {
+    /// Octets of a second of the link, of 100 Mbit/s.
+    const CARRIES: u64 = 12_500_000;
+    const HOUR: u64 = 3_600;
+    let tell = |rig: &mut Rig, agent, connection, seconds: u64| {
+        let report = ConnectionReport {
+            connection,
+            delivered_bytes: Bytes::new(CARRIES * seconds),
+            unsent_bytes: Bytes::new(1),
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            processes: Vec::new(),
+        };
+        let report = Report::Connections { sampled_ns: rig.now, connections: vec![report] };
+        rig.input(Input::Reported(agent, &report))
+    };
+    let (mut rig, agent) = held();
+    let own = connection(0, 2, 7);
+    // Nobody knows since when it has been there.
+    let since = 100 * 24 * HOUR;
+    tell(&mut rig, agent, own, since).unwrap();
+    // Its agent was slow.
+    rig.now += SECOND;
+    tell(&mut rig, agent, own, since + HOUR / 2).unwrap();
+    rig.now += SECOND;
+    let refused = tell(&mut rig, agent, own, since + 2 * HOUR).unwrap_err();
+    assert_eq!(refused.field, "connections.delivered_bytes");
+    tell(&mut rig, agent, own, since + HOUR).unwrap();
+    // It comes back after a while, and so does the controller.
+    rig.input(Input::AgentGone(agent)).unwrap();
+    rig.now += SECOND * (2 * HOUR);
+    let agent = rig.agent("h0", &[0]);
+    tell(&mut rig, agent, own, since + 3 * HOUR).unwrap();
+    let shape = Shape::racks(2);
+    rig.replace(shape.config("static", fixed(5), true), 2);
+    let agent = rig.agent("h0", &[0]);
+    tell(&mut rig, agent, own, since + 3 * HOUR).unwrap();
+    // To somewhere else.
+    let destination = "192.0.2.1:80".parse().unwrap();
+    let outside = Connection { destination, ..own };
+    rig.now += SECOND;
+    tell(&mut rig, agent, outside, since).unwrap();
+    rig.now += SECOND;
+    tell(&mut rig, agent, outside, 20 * 365 * 24 * HOUR).unwrap_err();
+}
+
+/// However much one that lies counts on, it is told of once.
+#[test]
+fn a_lie_that_grows_is_one_problem() {
+    let (mut rig, agent) = held();
+    for (nth, port) in (0..).zip(100..130) {
+        rig.pass(SECOND);
+        let report = EndedConnection {
+            connection: connection(0, 2, port),
+            sent_bytes: Bytes::new(u64::MAX - nth),
+            processes: Vec::new(),
+        };
+        let report = Report::Ended { sampled_ns: rig.now, connections: vec![report], lost: 0 };
+        rig.input(Input::Reported(agent, &report)).unwrap_err();
+    }
+    let problems = rig.controller.at(rig.now).status().problems;
+    let told = problems.iter().filter(|problem| problem.contains("is refused")).count();
+    assert_eq!(told, 1, "{problems:?}");
+}
+
 /// One of its two words is wrong: that is told, and whether the rate stands is asked once more.
 #[test]
 fn a_rate_that_fails_after_it_was_confirmed_is_doubted() {
@@ -598,7 +666,10 @@ fn a_rate_that_fails_after_it_was_confirmed_is_doubted() {
     assert_eq!((flow.enforced_bps, flow.failed.as_deref()), (None, Some("no")));
     assert_eq!(rig.controller.counters().reports_refused, 1);
     let problems = rig.controller.at(rig.now).status().problems.join("\n");
-    assert!(problems.contains("is refused: sequence: commands were confirmed before"), "{problems}");
+    assert!(
+        problems.contains("is refused: sequence: commands were confirmed before"),
+        "{problems}"
+    );
     rig.pass(SECOND * 4);
     let flow = shown(&rig).flow;
     assert_eq!((flow.enforced_bps, flow.failed), (rate_bps, None));
@@ -633,6 +704,48 @@ fn what_an_agent_made_up_is_refused() {
     assert!(problems.contains("is refused: command: no such command was sent"), "{problems}");
     rig.now += SECOND * 4;
     let mut out = Vec::new();
+    rig.controller.step(rig.now, Input::Tick, &mut out).unwrap();
+    let renewals: Vec<_> = out.iter().filter(|out| matches!(out, Output::Agent(..))).collect();
+    let [Output::Agent(_, Commands { commands, .. })] = renewals[..] else { panic!("{out:?}") };
+    assert_eq!(*commands, []);
+}
+
+/// Nor among the first commands, which end what they don't name.
+#[test]
+fn an_end_that_an_agent_made_up_is_refused() {
+    let shape = Shape::racks(2);
+    let mut rig = Rig::new(&shape, shape.config("static", fixed(5), true), 1);
+    let (agent, mut out) = (rig.peer(), Vec::new());
+    let hosts = vec![Host { name: "h0".into(), addresses: vec![address(0)] }];
+    let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
+    let connected = Input::AgentConnected { channel: agent, identity: "h0" };
+    for input in [connected, Input::Reported(agent, &hello)] {
+        rig.controller.step(rig.now, input, &mut out).unwrap();
+    }
+    let told = out.iter().find_map(|out| match out {
+        Output::Agent(_, commands) => Some((commands.complete, commands.sequence)),
+        _ => None,
+    });
+    assert_eq!(told, Some((true, 1)));
+    let mut made_up = vec![Command::Identify { processes: Vec::new() }];
+    // No node, a node of others, and no interface.
+    for (node, interface) in [("made up", "eth0"), ("h1", "eth0"), ("h0", "eth9")] {
+        let at = || (String::from(node), String::from(interface));
+        let (node, interface) = at();
+        made_up.push(Command::Watch { node, interface, watch: None });
+        let (node, interface) = at();
+        made_up.push(Command::Window { node, interface, connection: None, cap: None });
+        let (node, interface) = at();
+        made_up.push(Command::Space { node, interface, gap_ns: None });
+    }
+    for command in made_up {
+        let failed = Report::Failed { epoch: 1, sequence: 1, command, reason: "made up".into() };
+        let refused = rig.controller.step(rig.now, Input::Reported(agent, &failed), &mut out);
+        assert_eq!(refused.unwrap_err().field, "command", "{failed:?}");
+    }
+    assert_eq!(rig.controller.counters().commands_failed, 0);
+    out.clear();
+    rig.now += SECOND * 4;
     rig.controller.step(rig.now, Input::Tick, &mut out).unwrap();
     let renewals: Vec<_> = out.iter().filter(|out| matches!(out, Output::Agent(..))).collect();
     let [Output::Agent(_, Commands { commands, .. })] = renewals[..] else { panic!("{out:?}") };
