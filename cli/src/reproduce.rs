@@ -180,3 +180,24 @@ fn add_traces(path: &Path, traces: &mut BTreeMap<String, PathBuf>) -> Result<(),
     traces.extend(named);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use super::*;
+
+    #[test]
+    fn what_was_written_beside_traces_is_none_of_them() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.tsv", "b.txt", "c", RESULTS, PAGE] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        let mut traces = BTreeMap::new();
+        add_traces(folder.path(), &mut traces).unwrap();
+        assert_eq!(traces.keys().collect::<Vec<_>>(), ["a.tsv", "b.txt", "c"]);
+        // One that is named is taken as what it is named as.
+        add_traces(&folder.path().join(RESULTS), &mut traces).unwrap();
+        assert_eq!(traces.len(), 4);
+    }
+}
