@@ -34,6 +34,9 @@ pub(crate) struct Failures {
     /// The rates and priorities that are not confirmed, with the numbers that they were sent with, in this order: many
     /// are sent, and few are asked for.
     granted: VecDeque<(u64, Thing)>,
+    /// The last number that each thing was sent with among the first `found` of these, for those that are asked for.
+    numbers: BTreeMap<Thing, u64>,
+    found: usize,
     /// The number of the last commands of whose rates and priorities that is not kept.
     forgotten: u64,
     /// The number of the last commands of which more failed than are kept.
@@ -66,6 +69,8 @@ impl Failures {
     pub(crate) fn bound(&mut self, most: usize, sequence: u64) {
         if self.granted.len() > most {
             self.granted = VecDeque::new();
+            self.numbers = BTreeMap::new();
+            self.found = 0;
             self.forgotten = sequence;
         }
         if self.latest.len() > most {
@@ -75,12 +80,16 @@ impl Failures {
     }
 
     /// The last number that a rate or priority was sent with, if it is kept.
-    fn granted(&self, thing: &Thing) -> Option<u64> {
-        self.granted.iter().rev().find(|(_, sent)| sent == thing).map(|(number, _)| *number)
+    fn granted(&mut self, thing: &Thing) -> Option<u64> {
+        for (number, sent) in self.granted.range(self.found..) {
+            self.numbers.insert(sent.clone(), *number);
+        }
+        self.found = self.granted.len();
+        self.numbers.get(thing).copied()
     }
 
     /// Whether a command for the same thing was sent with this number or a later one, and may fail.
-    pub(crate) fn awaits(&self, command: &Command, sequence: u64) -> bool {
+    pub(crate) fn awaits(&mut self, command: &Command, sequence: u64) -> bool {
         let thing = Thing::of(command);
         let sent = self.latest.get(&thing).map(|(number, _)| *number);
         match thing {
@@ -108,8 +117,9 @@ impl Failures {
             return;
         }
         let before = self.things.get(&thing).and_then(|failure| failure.retried);
+        let granted = self.granted(&thing);
         let last = self.latest.get(&thing);
-        let number = last.map(|(number, _)| *number).max(self.granted(&thing));
+        let number = last.map(|(number, _)| *number).max(granted);
         let retried = before.max(number).filter(|later| *later > sequence);
         let reason = reason.chars().take(REASON).collect();
         // What is tried again is what was sent, whatever is said to have failed.
@@ -127,7 +137,14 @@ impl Failures {
     pub(crate) fn applied(&mut self, sequence: u64) {
         self.things.retain(|_, failure| failure.retried.is_none_or(|number| number > sequence));
         self.latest.retain(|_, (number, command)| *number > sequence || goes_on(command));
-        while self.granted.pop_front_if(|(number, _)| *number <= sequence).is_some() {}
+        while let Some((number, thing)) =
+            self.granted.pop_front_if(|(number, _)| *number <= sequence)
+        {
+            self.found = self.found.saturating_sub(1);
+            if self.numbers.get(&thing) == Some(&number) {
+                self.numbers.remove(&thing);
+            }
+        }
     }
 
     /// Whether the command of this number for a thing succeeded: then what failed of it before is over. Of commands with
@@ -388,15 +405,15 @@ mod tests {
         };
         let mut failures = Failures::default();
         (1..=3).for_each(|port| failures.sent(&pace(port), port.into()));
-        let awaited = |failures: &Failures, sequence| {
+        let awaited = |failures: &mut Failures, sequence| {
             [1, 2, 3, 4].map(|port| failures.awaits(&pace(port), sequence))
         };
-        assert_eq!(awaited(&failures, 2), [false, true, true, false]);
+        assert_eq!(awaited(&mut failures, 2), [false, true, true, false]);
         failures.applied(2);
-        assert_eq!(awaited(&failures, 3), [false, false, true, false]);
+        assert_eq!(awaited(&mut failures, 3), [false, false, true, false]);
         failures.bound(0, 3);
         failures.sent(&pace(4), 4);
-        assert_eq!(awaited(&failures, 3), [true; 4]);
-        assert_eq!(awaited(&failures, 4), [false, false, false, true]);
+        assert_eq!(awaited(&mut failures, 3), [true; 4]);
+        assert_eq!(awaited(&mut failures, 4), [false, false, false, true]);
     }
 }
