@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use protocol::Connection;
 use protocol::agent::{Command, Commands, PortCount, Report};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -159,15 +160,16 @@ async fn what_agents_and_tenants_say_steers_no_terminal() {
     }];
     agent.say(&Report::Ports { ports }).await;
     let Commands { epoch, sequence, .. } = agent.next().await.unwrap();
-    let (node, interface) = (odd.to_owned(), odd.to_owned());
-    let command = Command::Watch { node, interface, watch: None };
+    let connection =
+        Connection { source: ([10, 0, 0, 1], 7).into(), destination: ([10, 0, 0, 2], 80).into() };
+    let command = Command::Pace { connection, rate_bps: None };
     agent.say(&Report::Failed { epoch, sequence, command, reason: odd.to_owned() }).await;
     let mut other = Agent::connect(&daemon.address(), None, "h1", &[("h1", "10.0.0.2")], 0).await;
     other.write(format!("{}\n", json!({ "type": odd })).as_bytes()).await;
     let mut client = daemon.client().await;
     let unknown = json!([{ "type": "job_complete", "job": odd }]);
     assert!(!declare(&mut client, "a", &unknown).await.0.is_success());
-    let wanted = ["is no node that the agent acts for", "watching ", "its words can't be read"];
+    let wanted = ["is no node that the agent acts for", "10.0.0.1:7", "its words can't be read"];
     let told = |status: &serde_json::Value, what: &str| {
         let problems = status["problems"].as_array().unwrap();
         problems.iter().any(|problem| problem.as_str().unwrap().contains(what))

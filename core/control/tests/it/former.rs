@@ -177,11 +177,13 @@ fn what_breaks_at_once_ends_no_lease() {
             (channel, rig.input(Input::Reported(channel, &hello)).is_ok())
         };
         assert!(!comes(&mut rig, "other").1, "lost: {is_lost}");
-        // Once one of its name has confirmed all that it was told, that stands, and ends with it.
+        // Once one of its name has confirmed all that it was told, that stands, and ends with it. A shorter lease counts
+        // once it is confirmed.
         let (channel, is_taken) = comes(&mut rig, "h0");
         assert!(is_taken);
         rig.input(Input::Reported(channel, &Report::Applied { epoch: 1, sequence: 1 })).unwrap();
         rig.reload(Change { lease: Some(SECOND * 3), ..Change::default() });
+        rig.input(Input::Reported(channel, &Report::Applied { epoch: 1, sequence: 2 })).unwrap();
         rig.input(Input::AgentGone(channel)).unwrap();
         rig.pass(SECOND * 4);
         assert!(comes(&mut rig, "other").1, "lost: {is_lost}");

@@ -248,7 +248,7 @@ fn a_failure_of_what_was_never_asked_is_refused() {
         let failed = Report::Failed { epoch: 1, sequence, command, reason: "no".into() };
         rig.input(Input::Reported(agent, &failed)).map_err(|refusal| refusal.to_string())
     };
-    assert!(fails(1, 0).unwrap_err().starts_with("sequence: 1 was confirmed before"));
+    assert!(fails(1, 0).unwrap_err().starts_with("sequence: commands were confirmed before"));
     assert_eq!(
         fails(1_000, 0).unwrap_err(),
         "sequence: no such commands were sent; answer with the numbers of those that came"
