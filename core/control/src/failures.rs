@@ -63,17 +63,17 @@ impl Failures {
         }
     }
 
-    /// Keeps no more than `most` rates and priorities, and as much of all else, of which the last were sent with this
-    /// number. Of rates and priorities any may have been sent then; of all else nothing is tried again that may not have
-    /// been, so that its failures are left out.
-    pub(crate) fn bound(&mut self, most: usize, sequence: u64) {
-        if self.granted.len() > most {
+    /// Keeps no more than so many rates and priorities, and so many of all other things (`others`), of which the last were sent with
+    /// this number. Of rates and priorities any may have been sent then; of all else nothing is tried again that may not
+    /// have been, so that its failures are left out.
+    pub(crate) fn bound(&mut self, grants: usize, others: usize, sequence: u64) {
+        if self.granted.len() > grants {
             self.granted = VecDeque::new();
             self.numbers = BTreeMap::new();
             self.found = 0;
             self.forgotten = sequence;
         }
-        if self.latest.len() > most {
+        if self.latest.len() > others {
             self.latest.retain(|_, (_, command)| goes_on(command));
             self.dropped = self.dropped.max(sequence);
         }
@@ -373,10 +373,10 @@ mod tests {
         let count = Command::Count { every_ns: Span::from_nanos(7) };
         failures.sent(&count, 1);
         (1..=3).for_each(|number| failures.sent(&watch(number), 1));
-        failures.bound(4, 1);
+        failures.bound(0, 4, 1);
         assert!(failures.awaits(&watch(2), 1), "as many as may be");
         failures.sent(&watch(4), 2);
-        failures.bound(4, 2);
+        failures.bound(0, 4, 2);
         assert_eq!(failures.latest.len(), 1);
         assert!(failures.awaits(&count, 1), "it may fail at any time");
         assert!(!failures.awaits(&watch(2), 1));
@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(awaited(&mut failures, 2), [false, true, true, false]);
         failures.applied(2);
         assert_eq!(awaited(&mut failures, 3), [false, false, true, false]);
-        failures.bound(0, 3);
+        failures.bound(0, 0, 3);
         failures.sent(&pace(4), 4);
         assert_eq!(awaited(&mut failures, 3), [true; 4]);
         assert_eq!(awaited(&mut failures, 4), [false, false, false, true]);

@@ -22,9 +22,8 @@ impl Lease {
         self.since + self.span
     }
 
-    /// What counts as enforced reckons with the shortest lease that an actuator may have. Of the last one that it has
-    /// confirmed: for how long it has confirmed nothing at `now`, where what it
-    /// holds may have ended since.
+    /// For how long an actuator whose last confirmed lease this is has confirmed nothing at `now`, where what it holds may
+    /// have ended since: what counts as enforced reckons with the shortest lease that it may have.
     pub(crate) fn silence(self, cx: &Context, now: Time) -> Option<Span> {
         let silent = now.since(self.since);
         // A shorter one may have reached it since.

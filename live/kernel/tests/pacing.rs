@@ -108,6 +108,7 @@ fn a_lower_rate_of_the_application_keeps_no_program_that_stops() {
     };
     if !settled(stops, |is_clean| *is_clean) {
         assert!(!was_alone, "nobody else could bring back what stood before");
+        assert!(rivals > 0, "nobody is there, and it never stops clean");
         skipped(&format!("{rivals} other agents govern connections of this machine"));
         return;
     }

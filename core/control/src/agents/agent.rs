@@ -25,6 +25,9 @@ const RETRIED: usize = 64;
 /// grants, so that forgetting costs little per command.
 pub(super) const UNCONFIRMED: usize = 128;
 pub(super) const PER_GRANT: usize = 2;
+/// More things than the ports of an agent, of which it has 4096 at the most (`live/agentd`), can have wanted of them: a
+/// watch and a gap each.
+pub(super) const PORTS: usize = 2 * 4096;
 
 /// An agent.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use protocol::{Connection, Process};
 use units::{Span, Time};
 
 use super::Agents;
-use super::agent::{PER_GRANT, UNCONFIRMED};
+use super::agent::{PER_GRANT, PORTS, UNCONFIRMED};
 use crate::context::Context;
 use crate::desired::Grant;
 use crate::lease::Lease;
@@ -317,7 +317,9 @@ impl Agents {
         agent.bound_unconfirmed(|connection| self.standing.doubt(&connection));
         let wanted = agent.grants.len() + agent.windows.len() + agent.gaps.len();
         agent.held.bound(UNCONFIRMED + PER_GRANT * wanted);
-        agent.failures.bound(UNCONFIRMED + PER_GRANT * wanted, agent.sequence);
+        // A burst of windows ends at once, and all ports are watched by the first commands: those are known.
+        let others = PORTS + cx.limits.flows;
+        agent.failures.bound(UNCONFIRMED + PER_GRANT * wanted, others, agent.sequence);
         agent.unanswered += agent.batch.len() as u64;
         Some(Commands {
             epoch: cx.epoch,
