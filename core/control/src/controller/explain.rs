@@ -315,9 +315,9 @@ impl Answers<'_> {
         rates + left.count() + sure.map(|agent| agent.held.count()).sum::<usize>()
     }
 
-    /// Whether the lease of a limit whose agent is gone still lasts.
+    /// Whether the lease that it confirmed still lasts of a limit whose agent is gone.
     fn is_left(&self, connection: &Connection) -> bool {
-        self.agents.standing().left_until(connection).is_some_and(|until| until > self.as_of)
+        self.agents.standing().sure_until(connection).is_some_and(|until| until > self.as_of)
     }
 
     fn problems(&self, over: &Overview) -> Vec<String> {
@@ -615,7 +615,7 @@ impl Answers<'_> {
 
     /// Whether an agent has confirmed the rate of a connection and its lease can still stand.
     fn is_held(&self, agent: &Agent, connection: &Connection) -> bool {
-        let left = self.agents.standing().left_until(connection);
+        let left = self.agents.standing().sure_until(connection);
         self.agents.standing().rate(connection).is_some()
             && self.doubt(agent).is_none()
             && left.is_none_or(|until| until > self.as_of)
