@@ -295,23 +295,26 @@ impl Answers<'_> {
         agent.failures.is_rates_end(connection) && !agent.grants.contains_key(connection)
     }
 
-    /// How many limits are in force, of rates, windows and classes.
+    /// How many limits are in force, of rates, windows and classes, or may be, as agents that are gone have left them.
     fn in_force(&self) -> usize {
+        let standing = self.agents.standing();
         let stands = |of: &&Connection| {
             let host = self.view.host_at(of.source.ip());
-            match host.and_then(|host| self.agents.acting_for(host)) {
-                Some((_, agent)) => self.is_held(agent, of),
-                None => self.is_left(of),
-            }
+            let agent = host.and_then(|host| self.agents.acting_for(host));
+            // What was left is counted below.
+            standing.left_until(of).is_none()
+                && agent.is_some_and(|(_, agent)| self.is_held(agent, of))
         };
         let rates = match self.context.enforcement {
-            Enforcement::Pacing => self.agents.standing().rates().filter(stands).count(),
+            Enforcement::Pacing => standing.rates().filter(stands).count(),
             Enforcement::Meters => {
                 self.registry.flows().filter(|(_, flow)| self.enforced(flow).is_some()).count()
             }
         };
         let sure = self.agents.iter().filter(|agent| self.doubt(agent).is_none());
-        let left = self.agents.standing().things_left().filter(|(_, until)| *until > self.as_of);
+        let things = standing.things_left().map(|(_, until)| until);
+        let left = standing.rates_left().map(|(_, until)| until).chain(things);
+        let left = left.filter(|until| *until > self.as_of);
         rates + left.count() + sure.map(|agent| agent.held.count()).sum::<usize>()
     }
 
@@ -327,8 +330,8 @@ impl Answers<'_> {
             let but = match self.in_force() {
                 0 => "no limit is in force until `watermaster order thaw`".into(),
                 stand => format!(
-                    "no limit is to be in force until `watermaster order thaw`, but {stand} of before still stand: \
-                     their end is not confirmed, or failed"
+                    "no limit is to be in force until `watermaster order thaw`, but {stand} of before still stand \
+                     or may: their end is not confirmed, or failed"
                 ),
             };
             problems.push(format!("DECISIONS ARE FROZEN {by}: {but}"));
