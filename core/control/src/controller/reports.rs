@@ -23,7 +23,8 @@ use crate::thing::granted;
 const LATE: Span = Span::from_secs(3_600);
 /// What no link is asked about: one of 2.4 Mbit/s carries that within `LATE`.
 const UNCHECKED: Bytes = Bytes::new(1 << 30);
-/// What a host sends at most of which no link is known, or what it carries: the fastest port that a host is commonly sold with.
+/// What a host sends at most of which no link is known, or what it carries: the fastest port that a host is commonly sold
+/// with.
 const FASTEST: Rate = Rate::from_mbps(400_000);
 /// No connection is older: ten years.
 const OLDEST: Span = Span::from_secs(315_360_000);
@@ -298,10 +299,11 @@ impl Controller {
         Err(Refusal { field: "connection.source", reason, busy: false })
     }
 
-    /// A connection of this host's has delivered no more since it was reported first than the fastest of its links, or of
-    /// all where that of one is a guess, carries meanwhile and within `LATE`, for which the first report may be late: that is granted once, not with each
+    /// A connection of this host's has delivered no more since it was reported first than the fastest of its links
+    /// carries meanwhile and within `LATE`, for which the first report may be late: that is granted once, not with each
     /// report. Where what a connection had delivered at first isn't kept, as of one to no known host, all of it is
-    /// held against `OLDEST` alone. What can be true isn't told from what is.
+    /// held against `OLDEST` alone. A capacity that is a guess counts as `FASTEST`. What can be true isn't told from what
+    /// is.
     fn check_amount(
         &self,
         connection: &Connection,
