@@ -170,8 +170,8 @@ impl Agents {
         for (what, at) in agent.contradictions.seen(cx.now) {
             self.lost.note(at, format!("agent {}: {what}", agent.identity));
         }
-        let until = Some(agent.longest.until()).filter(|at| *at > cx.now);
-        let is_sure = agent.is_sure(cx);
+        let until = Some(agent.until()).filter(|at| *at > cx.now);
+        let sure = agent.sure_until(cx).filter(|at| *at > cx.now);
         let most = cx.limits.flows;
         // What it was told to let go and has not confirmed is no longer among its grants.
         let let_go = agent.unconfirmed.iter().map(|(_, connection, _)| connection);
@@ -179,7 +179,7 @@ impl Agents {
         let limited = agent.grants.iter().filter(|(_, grant)| grant.rate.is_some());
         let limited = limited.map(|(connection, _)| connection);
         for connection in limited.chain(let_go).chain(failed) {
-            self.standing.leave(connection, until, is_sure, most);
+            self.standing.leave(connection, until, sure, most);
         }
         for (thing, command) in agent.held.may_stand() {
             self.standing.leave_thing(thing, command, until, most);
@@ -749,7 +749,7 @@ mod tests {
     }
 
     /// A reload has made leases shorter, and one of the shorter may have reached it, or not: what it holds may stand for
-    /// the longer, and isn't called enforced.
+    /// the longer, and is called enforced for the shorter.
     #[test]
     fn a_lost_agent_leaves_what_may_stand_for_its_longest_lease() {
         for seconds in [9, 11] {
@@ -768,11 +768,62 @@ mod tests {
             let (standing, of) = (&agents.standing, &connection(1));
             let minute = Time::ZERO + Span::from_secs(60);
             assert_eq!(standing.left_until(of), Some(minute), "after {seconds} s");
+            let (rate, short) = (Some(Rate::from_mbps(10)), Time::ZERO + Span::from_secs(10));
+            assert_eq!(standing.sure_until(of), Some(short).filter(|at| *at > cx.now));
             let rates = (standing.rate(of), standing.rate_left(cx.now, of));
-            assert_eq!(rates, (None, Some(Rate::from_mbps(10))), "after {seconds} s");
+            assert_eq!(rates, (rate.filter(|_| seconds < 10), rate), "after {seconds} s");
             assert_eq!(standing.rate_left(minute, of), None);
             let former = &agents.former[&host];
             assert_eq!(former.until, minute, "nor may another act for its hosts until then");
+        }
+    }
+
+    /// Renewals that it hasn't confirmed may have been lost: they prolong what may stand, not what is enforced.
+    #[test]
+    fn what_a_lost_agent_left_is_enforced_for_the_lease_that_it_confirmed() {
+        for obeys in [4, 5] {
+            let (mut agents, _, mut cx, host) = one_agent();
+            agents.hold(host, connection(1), grant(10));
+            let sent = agents.take_commands(&cx, CHANNEL).expect("it has said hello");
+            agents.applied(&cx, CHANNEL, sent.epoch, sent.sequence);
+            cx.now = Time::ZERO + Span::from_secs(9);
+            agents.take_commands(&cx, CHANNEL).expect("a renewal");
+            agents.note_epoch(CHANNEL, obeys);
+            agents.remove(&cx, CHANNEL);
+            let (standing, of) = (&mut agents.standing, &connection(1));
+            let rate = Some(Rate::from_mbps(10));
+            assert_eq!(standing.rate(of), rate.filter(|_| obeys == 4), "it obeys {obeys}");
+            standing.lapse(Time::ZERO + Span::from_secs(10));
+            let last = Time::ZERO + Span::from_secs(18);
+            assert_eq!((standing.rate(of), standing.rate_left(last, of)), (None, rate));
+            let end = Time::ZERO + Span::from_secs(19);
+            assert_eq!(standing.left_until(of), Some(end));
+        }
+    }
+
+    /// It answers for nothing that the last one left: that may stand as long as before, and is enforced no more.
+    #[test]
+    fn who_breaks_before_it_confirms_shortens_nothing_that_was_left() {
+        let (mut agents, mut view, mut cx, host) = one_agent();
+        cx.lease = Span::from_secs(60);
+        agents.hold(host, connection(1), grant(10));
+        let sent = agents.take_commands(&cx, CHANNEL).expect("it has said hello");
+        agents.applied(&cx, CHANNEL, sent.epoch, sent.sequence);
+        agents.remove(&cx, CHANNEL);
+        cx.lease = Span::from_secs(10);
+        for number in 2..4 {
+            let channel = ChannelId(number);
+            let hosts = [Host { name: "h".into(), addresses: Vec::new() }];
+            agents.connect(&cx, channel, "a").expect("there is room");
+            let greeted = agents.greet(&cx, &mut view, channel, &hosts, &Capability::ALL, 4);
+            greeted.expect("it goes on");
+            agents.retell(channel, Everything::default(), &[connection(1)], Vec::new());
+            agents.take_commands(&cx, channel).expect("it has said hello");
+            agents.remove(&cx, channel);
+            let (standing, of) = (&agents.standing, &connection(1));
+            let minute = Time::ZERO + Span::from_secs(60);
+            assert_eq!((standing.rate(of), standing.left_until(of)), (None, Some(minute)));
+            assert_eq!(standing.rate_left(cx.now, of), Some(Rate::from_mbps(10)));
         }
     }
 

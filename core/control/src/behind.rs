@@ -24,11 +24,13 @@ impl<K: Ord + Clone, V> Behind<K, V> {
         self.until.insert(thing, (until, what));
     }
 
-    /// Somebody says again what stands of a thing.
-    pub(crate) fn settle(&mut self, thing: &K) {
-        if let Some((until, _)) = self.until.remove(thing) {
-            self.by_time.remove(&(until, thing.clone()));
+    /// Somebody says again what stands of a thing. What was left of it, and until when.
+    pub(crate) fn settle(&mut self, thing: &K) -> Option<(Time, V)> {
+        let left = self.until.remove(thing);
+        if let Some((until, _)) = &left {
+            self.by_time.remove(&(*until, thing.clone()));
         }
+        left
     }
 
     /// Until when it stands at most.

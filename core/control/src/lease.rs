@@ -22,12 +22,16 @@ impl Lease {
         self.since + self.span
     }
 
-    /// For how long an actuator whose last confirmed lease this is has confirmed nothing at `now`, where what it holds may
-    /// have ended since: what counts as enforced reckons with the shortest lease that it may have.
-    pub(crate) fn silence(self, cx: &Context, now: Time) -> Option<Span> {
-        let silent = now.since(self.since);
+    /// Of the last one that an actuator has confirmed: until when what it confirmed counts as enforced. That reckons with
+    /// the shortest lease that it may have.
+    pub(crate) fn sure_until(self, cx: &Context) -> Time {
         // A shorter one may have reached it since.
-        (silent > self.span.min(cx.lease)).then_some(silent)
+        self.since + self.span.min(cx.lease)
+    }
+
+    /// The same: for how long it has confirmed nothing at `now`, where what it holds may have ended since.
+    pub(crate) fn silence(self, cx: &Context, now: Time) -> Option<Span> {
+        (now > self.sure_until(cx)).then(|| now.since(self.since))
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct Standing {
     rates: BTreeMap<Connection, Rate>,
     /// Connections whose rates agents that are gone have left standing, and what these had confirmed.
     rates_left: Behind<Connection, Option<Rate>>,
+    /// Those of them that count as enforced, for the lease that was confirmed.
+    sure: Behind<Connection>,
     /// Windows, classes and gaps that they have.
     things_left: Behind<Thing, Command>,
 }
@@ -40,6 +42,7 @@ impl Standing {
     /// An agent answers for the rate of a connection: nothing of it is another's any more.
     pub(crate) fn settle(&mut self, connection: &Connection) {
         self.rates_left.settle(connection);
+        self.sure.settle(connection);
     }
 
     /// The same of a window, a class or a gap.
@@ -59,22 +62,26 @@ impl Standing {
         }
     }
 
-    /// The agent of a connection is gone, and has left its rate standing `until` then, if at all: it may stand, and where
-    /// that `is_sure` counts as enforced. No more than `most` are remembered.
+    /// The agent of a connection is gone, and has left its rate standing `until` then, if at all: it may stand, and counts
+    /// as enforced as long as that is `sure`. What another has left, and this one has not answered for, may stand as long
+    /// as before. No more than `most` are remembered.
     pub(crate) fn leave(
         &mut self,
         connection: &Connection,
         until: Option<Time>,
-        is_sure: bool,
+        sure: Option<Time>,
         most: usize,
     ) {
-        self.settle(connection);
-        let (rate, until) = (self.rate(connection), until.filter(|_| self.rates_left.len() < most));
+        let (before, left) = self.rates_left.settle(connection).unzip();
+        self.sure.settle(connection);
+        let until = until.max(before).filter(|_| self.rates_left.len() < most);
         if let Some(until) = until {
+            let rate = self.rate(connection).or(left.flatten());
             self.rates_left.insert(*connection, rate, until);
         }
-        if until.is_none() || !is_sure {
-            self.doubt(connection);
+        match sure.filter(|_| until.is_some()) {
+            Some(sure) => self.sure.insert(*connection, (), sure),
+            None => self.doubt(connection),
         }
     }
 
@@ -87,6 +94,7 @@ impl Standing {
         most: usize,
     ) {
         let stand = self.rates_left.len() + self.things_left.len();
+        let until = until.max(self.things_left.until(&thing));
         if let Some(until) = until.filter(|_| stand < most) {
             self.things_left.insert(thing, command, until);
         }
@@ -94,15 +102,17 @@ impl Standing {
 
     /// What was left is over where its lease is.
     pub(crate) fn lapse(&mut self, now: Time) {
-        for connection in self.rates_left.take(now) {
+        for connection in self.sure.take(now) {
             self.rates.remove(&connection);
         }
+        self.rates_left.take(now);
         self.things_left.take(now);
     }
 
     /// When the first lease ends of what was left.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        [self.rates_left.first(), self.things_left.first()].into_iter().flatten().min()
+        let all = [self.sure.first(), self.rates_left.first(), self.things_left.first()];
+        all.into_iter().flatten().min()
     }
 
     /// The rate of a connection that is confirmed to stand.
@@ -123,6 +133,11 @@ impl Standing {
     /// Until when the rate of a connection may stand that an agent has left.
     pub(crate) fn left_until(&self, connection: &Connection) -> Option<Time> {
         self.rates_left.until(connection)
+    }
+
+    /// Until when it counts as enforced.
+    pub(crate) fn sure_until(&self, connection: &Connection) -> Option<Time> {
+        self.sure.until(connection)
     }
 
     /// The connections whose rates were left, and until when they may stand.
@@ -289,10 +304,10 @@ mod tests {
             standing.confirm(connection(port), rate);
         }
         for port in 1..=3 {
-            standing.leave(&connection(port), Some(until), true, 2);
+            standing.leave(&connection(port), Some(until), Some(until), 2);
         }
         assert_eq!(standing.rate(&connection(3)), None, "there is room for two");
-        standing.leave(&connection(4), None, true, 9);
+        standing.leave(&connection(4), None, Some(until), 9);
         assert_eq!(standing.rate(&connection(4)), None, "its lease is over");
         standing.release(&connection(1));
         assert_eq!(standing.rate(&connection(1)), rate, "another has left it");

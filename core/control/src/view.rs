@@ -68,7 +68,7 @@ enum Unsettled {
     /// What is known of a link.
     Link(LinkId),
     /// A cable that was found.
-    Cable { from: (NodeId, u32), to: (NodeId, Option<u32>), spec: LinkSpec },
+    Cable { from: (NodeId, u32), to: (NodeId, Option<u32>), spec: LinkSpec, guessed: bool },
 }
 
 /// The network and its names.
@@ -114,6 +114,8 @@ pub(crate) struct View {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LinkView {
     pub(crate) declared: bool,
+    /// Its capacity is a guess: neither was it declared nor did the port tell it.
+    pub(crate) guessed: bool,
     /// The OpenFlow port that it leaves by.
     pub(crate) port: Option<u32>,
     pub(crate) interface: String,
@@ -508,14 +510,15 @@ impl View {
         Some(node)
     }
 
-    /// A cable was found: from a switch's port to another switch's, or to a host.
+    /// A cable was found: from a switch's port to another switch's, or to a host. Its capacity may be `guessed`.
     pub(crate) fn note_cable(
         &mut self,
         from: (NodeId, u32),
         to: (NodeId, Option<u32>),
         spec: LinkSpec,
+        guessed: bool,
     ) {
-        self.unsettled.push_back(Unsettled::Cable { from, to, spec });
+        self.unsettled.push_back(Unsettled::Cable { from, to, spec, guessed });
     }
 
     /// Adds both directions of a cable, where there is room.
@@ -719,9 +722,12 @@ impl View {
                         return Some(Changed::State(link, up));
                     }
                 }
-                Unsettled::Cable { from, to, spec } => {
+                Unsettled::Cable { from, to, spec, guessed } => {
                     if let Some(both) = self.add_cable(from, to, spec) {
-                        both.into_iter().for_each(|link| self.note_seen(now, link));
+                        for link in both {
+                            self.links[link.index()].guessed = guessed;
+                            self.note_seen(now, link);
+                        }
                         return Some(Changed::Found(both));
                     }
                 }
@@ -857,7 +863,7 @@ mod tests {
         let spec = config.discovered;
         let mut view = View::new(&mut config).expect("a view");
         let [one, other] = [1, 2].map(|number| view.add_switch(number, 2).expect("there is room"));
-        view.note_cable((one, 1), (other, Some(1)), spec);
+        view.note_cable((one, 1), (other, Some(1)), spec, true);
         assert_eq!(view.network().topology().links().len(), 0);
         assert_eq!(view.settle(Time::ZERO), Some(Changed::Found([LinkId(0), LinkId(1)])));
         assert_eq!(view.settle(Time::ZERO), None);

@@ -135,10 +135,11 @@ impl Agent {
         self.renewed.silence(cx, now)
     }
 
-    /// Whether what it has confirmed counts as enforced as long as its leases last, should it hear nothing more: no
-    /// lease of another length is on its way.
-    pub(super) fn is_sure(&self, cx: &Context) -> bool {
-        self.silence(cx, cx.now).is_none() && self.sent.span == self.renewed.span
+    /// Until when what it has confirmed counts as enforced, should it say nothing more; `None` where it has confirmed
+    /// nothing, or obeys another controller.
+    pub(super) fn sure_until(&self, cx: &Context) -> Option<Time> {
+        let is_sure = self.applied > 0 && self.obeys <= cx.epoch;
+        is_sure.then(|| self.renewed.sure_until(cx))
     }
 
     /// Whether a report confirms what the agent was told and had not confirmed: there are no more of

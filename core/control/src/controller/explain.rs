@@ -295,29 +295,32 @@ impl Answers<'_> {
         agent.failures.is_rates_end(connection) && !agent.grants.contains_key(connection)
     }
 
-    /// How many limits are in force, of rates, windows and classes.
+    /// How many limits are in force, of rates, windows and classes, or may be, as agents that are gone have left them.
     fn in_force(&self) -> usize {
+        let standing = self.agents.standing();
         let stands = |of: &&Connection| {
             let host = self.view.host_at(of.source.ip());
-            match host.and_then(|host| self.agents.acting_for(host)) {
-                Some((_, agent)) => self.is_held(agent, of),
-                None => self.is_left(of),
-            }
+            let agent = host.and_then(|host| self.agents.acting_for(host));
+            // What was left is counted below.
+            standing.left_until(of).is_none()
+                && agent.is_some_and(|(_, agent)| self.is_held(agent, of))
         };
         let rates = match self.context.enforcement {
-            Enforcement::Pacing => self.agents.standing().rates().filter(stands).count(),
+            Enforcement::Pacing => standing.rates().filter(stands).count(),
             Enforcement::Meters => {
                 self.registry.flows().filter(|(_, flow)| self.enforced(flow).is_some()).count()
             }
         };
         let sure = self.agents.iter().filter(|agent| self.doubt(agent).is_none());
-        let left = self.agents.standing().things_left().filter(|(_, until)| *until > self.as_of);
+        let things = standing.things_left().map(|(_, until)| until);
+        let left = standing.rates_left().map(|(_, until)| until).chain(things);
+        let left = left.filter(|until| *until > self.as_of);
         rates + left.count() + sure.map(|agent| agent.held.count()).sum::<usize>()
     }
 
-    /// Whether the lease of a limit whose agent is gone still lasts.
+    /// Whether the lease that it confirmed still lasts of a limit whose agent is gone.
     fn is_left(&self, connection: &Connection) -> bool {
-        self.agents.standing().left_until(connection).is_some_and(|until| until > self.as_of)
+        self.agents.standing().sure_until(connection).is_some_and(|until| until > self.as_of)
     }
 
     fn problems(&self, over: &Overview) -> Vec<String> {
@@ -327,8 +330,8 @@ impl Answers<'_> {
             let but = match self.in_force() {
                 0 => "no limit is in force until `watermaster order thaw`".into(),
                 stand => format!(
-                    "no limit is to be in force until `watermaster order thaw`, but {stand} of before still stand: \
-                     their end is not confirmed, or failed"
+                    "no limit is to be in force until `watermaster order thaw`, but {stand} of before still stand \
+                     or may: their end is not confirmed, or failed"
                 ),
             };
             problems.push(format!("DECISIONS ARE FROZEN {by}: {but}"));
@@ -615,7 +618,7 @@ impl Answers<'_> {
 
     /// Whether an agent has confirmed the rate of a connection and its lease can still stand.
     fn is_held(&self, agent: &Agent, connection: &Connection) -> bool {
-        let left = self.agents.standing().left_until(connection);
+        let left = self.agents.standing().sure_until(connection);
         self.agents.standing().rate(connection).is_some()
             && self.doubt(agent).is_none()
             && left.is_none_or(|until| until > self.as_of)

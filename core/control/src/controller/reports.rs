@@ -23,7 +23,8 @@ use crate::thing::granted;
 const LATE: Span = Span::from_secs(3_600);
 /// What no link is asked about: one of 2.4 Mbit/s carries that within `LATE`.
 const UNCHECKED: Bytes = Bytes::new(1 << 30);
-/// What a host sends at most of which no link is known: the fastest port that a host is commonly sold with.
+/// What a host sends at most of which no link is known, or what it carries: the fastest port that a host is commonly sold
+/// with.
 const FASTEST: Rate = Rate::from_mbps(400_000);
 /// No connection is older: ten years.
 const OLDEST: Span = Span::from_secs(315_360_000);
@@ -301,7 +302,8 @@ impl Controller {
     /// A connection of this host's has delivered no more since it was reported first than the fastest of its links
     /// carries meanwhile and within `LATE`, for which the first report may be late: that is granted once, not with each
     /// report. Where what a connection had delivered at first isn't kept, as of one to no known host, all of it is
-    /// held against `OLDEST` alone. What can be true isn't told from what is.
+    /// held against `OLDEST` alone. A capacity that is a guess counts as `FASTEST`. What can be true isn't told from what
+    /// is.
     fn check_amount(
         &self,
         connection: &Connection,
@@ -324,7 +326,11 @@ impl Controller {
         }
         // One that is down may have carried it.
         let topology = self.view.network().topology();
-        let links = topology.out(src).iter().map(|link| topology.link(*link).spec.capacity);
+        let carries = |link: &LinkId| {
+            let is_guess = self.view.link(*link).guessed;
+            if is_guess { FASTEST } else { topology.link(*link).spec.capacity }
+        };
+        let links = topology.out(src).iter().map(carries);
         let access = links.max().unwrap_or(FASTEST);
         let bits = u128::from(grown.get()) * 8;
         let second = u128::from(Span::from_secs(1).as_nanos());
@@ -840,4 +846,27 @@ fn check_epoch(own: u64, epoch: u64) -> Result<(), Refusal> {
          say so, find the state that this controller lost"
     );
     Err(Refusal { field: "epoch", reason, busy: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{config, connection};
+
+    /// A discovered link whose port tells no speed may carry more than is assumed of it.
+    #[test]
+    fn what_a_host_sent_is_not_held_against_a_guess() {
+        for guessed in [true, false] {
+            let mut controller = Controller::new(config(), 1, Time::ZERO).expect("a configuration");
+            let (view, spec) = (&mut controller.view, controller.context.discovered);
+            let switch = view.add_switch(1, 2).expect("there is room");
+            let host = view.add_host("h").expect("there is room");
+            view.note_cable((switch, 1), (host, None), spec, guessed);
+            assert!(view.settle(Time::ZERO).is_some());
+            // Ten years at 2.5 Gbit/s; a guess is 1 Gbit/s.
+            let delivered = Bytes::new(100_000_000_000_000_000);
+            let taken = controller.check_amount(&connection(1), host, None, delivered);
+            assert_eq!(taken.is_ok(), guessed);
+        }
+    }
 }

@@ -162,7 +162,7 @@ impl Discovery<'_> {
         let speed = port.map(|port| port.speed).filter(|speed| *speed > Rate::ZERO);
         let capacity = speed.unwrap_or(self.cx.discovered.capacity);
         let spec = LinkSpec { capacity, ..self.cx.discovered };
-        self.view.note_cable(from, to, spec);
+        self.view.note_cable(from, to, spec, speed.is_none());
     }
 
     /// Discovered links between switches that no probe crosses any more.

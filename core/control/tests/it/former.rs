@@ -28,6 +28,27 @@ fn what_an_agent_held_that_is_gone_stands_until_its_lease_ends() {
     }
 }
 
+/// A shorter lease may have ended what the longer one kept: it isn't enforced, and not said to be over.
+#[test]
+fn what_may_stand_is_not_said_to_be_over_while_decisions_are_frozen() {
+    let (mut rig, agent) = held();
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    rig.reload(Change { lease: Some(SECOND * 3), ..Change::default() });
+    rig.pass(SECOND * 4);
+    rig.input(Input::AgentGone(agent)).unwrap();
+    freeze(&mut rig);
+    let frozen = |rig: &Rig| {
+        let problems = rig.controller.at(rig.now).status().problems;
+        problems.into_iter().find(|said| said.starts_with("DECISIONS ARE FROZEN")).unwrap()
+    };
+    assert_eq!(shown(&rig).flow.enforced_bps, None);
+    let said = frozen(&rig);
+    assert!(said.contains("but 1 of before still stand or may"), "{said}");
+    rig.pass(SECOND * 7);
+    let said = frozen(&rig);
+    assert!(said.contains("no limit is in force"), "{said}");
+}
+
 /// The next agent says what stands.
 #[test]
 fn what_a_gone_agent_held_is_over_once_another_has_ended_it() {
