@@ -318,7 +318,7 @@ impl Agents {
         let wanted = agent.grants.len() + agent.windows.len() + agent.gaps.len();
         agent.held.bound(UNCONFIRMED + PER_GRANT * wanted);
         // A burst of windows ends at once, and all ports are watched by the first commands: those are known.
-        let others = PORTS + cx.limits.flows;
+        let others = cx.limits.flows.saturating_add(PORTS);
         agent.failures.bound(UNCONFIRMED + PER_GRANT * wanted, others, agent.sequence);
         agent.unanswered += agent.batch.len() as u64;
         Some(Commands {
